@@ -1,1 +1,4 @@
-//! Aforo.
+//! Aforo: an edge proxy that holds every tenant of an API to its rate across a whole cluster of
+//! gateways.
+
+pub mod limit;

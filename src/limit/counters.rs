@@ -1,0 +1,104 @@
+//! What the limiter counts of itself, in plain atomics.
+//!
+//! Nothing here knows Prometheus: whoever exports metrics reads these when it is asked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::decision::Source;
+
+/// Upper bounds of the latency histograms' buckets, in nanoseconds: 1 µs to 25 ms. One more
+/// bucket, without a bound, follows.
+pub const LATENCY_BOUNDS_NANOS: [u64; 14] = [
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    5_000_000, 10_000_000, 25_000_000,
+];
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    pub fn increment(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A distribution of durations over [`LATENCY_BOUNDS_NANOS`].
+#[derive(Debug, Default)]
+pub struct Latencies {
+    buckets: [AtomicU64; LATENCY_BOUNDS_NANOS.len() + 1],
+    sum_nanos: AtomicU64,
+}
+
+impl Latencies {
+    /// Counts one duration.
+    pub fn observe(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_BOUNDS_NANOS.partition_point(|bound| *bound < nanos);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// How many durations fell into each bucket (not cumulative), the one without a bound last.
+    pub fn counts(&self) -> [u64; LATENCY_BOUNDS_NANOS.len() + 1] {
+        std::array::from_fn(|bucket| self.buckets[bucket].load(Ordering::Relaxed))
+    }
+
+    /// All durations together.
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed))
+    }
+}
+
+/// How a take that was sent to a shared store ended.
+#[derive(Debug, Default)]
+pub struct CallCounters {
+    /// It granted what the requests needed.
+    pub ok: Counter,
+    /// It granted less: the bucket is empty.
+    pub short: Counter,
+    /// The store refused, or the connection broke.
+    pub error: Counter,
+    /// No answer within the budget.
+    pub timeout: Counter,
+}
+
+/// All that a limiter counts.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Decided by the shared store.
+    pub store: Counter,
+    /// Decided by this gateway's own share.
+    pub fallback: Counter,
+    /// Decided by a bucket that lives here by configuration.
+    pub memory: Counter,
+    /// Time from the question to the decision.
+    pub decision: Latencies,
+    /// Takes that went to a shared store.
+    pub takes: CallCounters,
+    /// Time from a take's start to its answer, however late.
+    pub store_call: Latencies,
+    /// Answers that came after the budget.
+    pub late: Counter,
+}
+
+impl Counters {
+    /// Counts a decision by its source.
+    pub(super) fn decided(&self, source: Source, after: Duration) {
+        match source {
+            Source::Store => self.store.increment(),
+            Source::Fallback => self.fallback.increment(),
+            Source::Memory => self.memory.increment(),
+            // No bucket decided, so none is counted.
+            Source::Oversized => return,
+        }
+        self.decision.observe(after);
+    }
+}

@@ -1,0 +1,26 @@
+//! The heart: whether a request is within its tenant's limit.
+//!
+//! [`Limiter::decide`] is the one question that the rest of Aforo asks. Below it lie the token
+//! bucket ([`bucket`]), the rule it is held to ([`rule`]), the trait of whatever keeps buckets
+//! ([`store`]), and this gateway's own share for when the store does not answer ([`fallback`]).
+//!
+//! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
+
+pub mod bucket;
+pub mod clock;
+pub mod counters;
+pub mod decision;
+pub mod fallback;
+pub mod key;
+pub mod limiter;
+pub mod local;
+pub mod rule;
+pub mod store;
+
+pub use bucket::{Ask, Bucket, Grant};
+pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
+pub use decision::{Decision, Source};
+pub use key::BucketKey;
+pub use limiter::{Limiter, Settings};
+pub use rule::{Rule, RuleError};
+pub use store::{BucketStore, Call, StoreError};

@@ -1,0 +1,72 @@
+//! What a limit is: capacity and refill, checked once, so that the arithmetic behind it meets
+//! no zero, no infinity and no NaN.
+//!
+//! Which tenant and route a rule is for is known to whoever looks it up, not here.
+
+use thiserror::Error;
+
+/// The largest capacity of a bucket, in tokens: what the database's `int` holds.
+pub const MAX_CAPACITY: u32 = i32::MAX as u32;
+/// The slowest refill, in tokens per second: about one token in 32 years.
+pub const MIN_REFILL: f64 = 1e-9;
+/// The fastest refill, in tokens per second.
+pub const MAX_REFILL: f64 = 1e9;
+
+/// The limit of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// The burst: how many tokens a full bucket holds. At least 1, as a real number, for the
+    /// share of a bucket need not be whole.
+    pub capacity: f64,
+    /// Tokens that come back each second, until the bucket is full.
+    pub refill_per_second: f64,
+    /// Decide and count, but never reject.
+    pub shadow: bool,
+}
+
+/// Why two numbers are no limit.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum RuleError {
+    /// The capacity lies outside of what a bucket can hold.
+    #[error("capacity must be from 1 to {MAX_CAPACITY}, not {0}")]
+    Capacity(u32),
+    /// The refill is zero, negative, not a number, or out of range.
+    #[error("refill_per_second must be a number from {MIN_REFILL} to {MAX_REFILL}, not {0}")]
+    Refill(f64),
+}
+
+impl Rule {
+    /// A rule that rejects what is over it.
+    ///
+    /// # Errors
+    ///
+    /// Where a number is outside of its range: see [`MAX_CAPACITY`], [`MIN_REFILL`] and
+    /// [`MAX_REFILL`].
+    pub fn new(capacity: u32, refill_per_second: f64) -> Result<Self, RuleError> {
+        if capacity == 0 || capacity > MAX_CAPACITY {
+            return Err(RuleError::Capacity(capacity));
+        }
+        if !(MIN_REFILL..=MAX_REFILL).contains(&refill_per_second) {
+            return Err(RuleError::Refill(refill_per_second));
+        }
+        Ok(Self {
+            capacity: f64::from(capacity),
+            refill_per_second,
+            shadow: false,
+        })
+    }
+
+    /// What one of `instances` gateways may let through by itself: 1/N of the rule.
+    ///
+    /// The share holds at least one request's `cost`, or a small rule in a large cluster would
+    /// let nothing through at all.
+    #[must_use]
+    pub fn share(&self, instances: u32, cost: u32) -> Self {
+        let n = f64::from(instances.max(1));
+        Self {
+            capacity: (self.capacity / n).max(f64::from(cost.max(1))),
+            refill_per_second: self.refill_per_second / n,
+            ..*self
+        }
+    }
+}

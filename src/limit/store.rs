@@ -1,0 +1,86 @@
+//! The trait of a bucket store: the one thing that the limiter needs to know of Redis.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use thiserror::Error;
+
+use super::bucket::{Ask, Grant};
+use super::key::BucketKey;
+use super::rule::Rule;
+
+/// A store's answer to a take.
+pub type TakeResult = Result<Grant, StoreError>;
+
+/// A take that was handed to a store.
+pub enum Call {
+    /// Answered at once, without leaving this process.
+    Done(TakeResult),
+    /// On its way. The future owns all that it needs: it may be finished by another task, after
+    /// the request that asked is gone.
+    Waiting(Pin<Box<dyn Future<Output = TakeResult> + Send>>),
+}
+
+impl Call {
+    /// The answer, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// What the store reports.
+    pub async fn finish(self) -> TakeResult {
+        match self {
+            Self::Done(result) => result,
+            Self::Waiting(reply) => reply.await,
+        }
+    }
+}
+
+/// Where buckets live.
+///
+/// A take is one atomic step on one bucket: refill, then grant. A store never repeats a take of
+/// which it cannot know that it was not done.
+pub trait BucketStore: Send + Sync + 'static {
+    /// Asks the bucket of `key` under `rule`.
+    ///
+    /// Returns at once. A store that has no way to ask right now (no connection, too many calls
+    /// under way) says so in [`Call::Done`]: it keeps no queue.
+    fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call;
+
+    /// Whether buckets are this process's own. If they are, they hold the whole limit, however
+    /// many gateways there are.
+    fn is_local(&self) -> bool;
+
+    /// How many buckets this process holds for the store.
+    fn local_buckets(&self) -> usize {
+        0
+    }
+
+    /// How many calls are on their way.
+    fn in_flight(&self) -> usize {
+        0
+    }
+}
+
+/// Why a store gave no grant. Who asks learns what to do from the kind; the text is for logs.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// There is no connection, or the one there was broke before the answer.
+    #[error("no connection to the store: {0}")]
+    Disconnected(String),
+    /// As many calls are under way as may be. No failure of the store.
+    #[error("{0} calls to the store are under way already")]
+    Busy(usize),
+    /// The store answered that it cannot serve: loading, read-only, out of memory, ….
+    #[error("the store refused the take: {0}")]
+    Refused(String),
+    /// This one key holds something that is no bucket. Other keys are not touched by it.
+    #[error("the key holds no bucket: {0}")]
+    WrongType(String),
+    /// The answer is not of the script's form.
+    #[error("the store's answer makes no sense: {0}")]
+    Answer(String),
+    /// No answer within the time that a call is given at all, which is far more than what a
+    /// request waits for.
+    #[error("the store did not answer: {0}")]
+    Lost(String),
+}
