@@ -1,0 +1,38 @@
+# Two commands: `make run` tries Aforo out, `make test` checks everything.
+# On a fresh Debian machine with Rust (rustup) they are all one types.
+
+CARGO ?= $(or $(shell command -v cargo 2>/dev/null),$(HOME)/.cargo/bin/cargo)
+SUDO  := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# $(call missing,COMMAND,PACKAGES): the Debian packages to install for a command that is not there.
+missing = $(if $(shell command -v $(1) 2>/dev/null),,$(2))
+# $(call install,PACKAGES): installs them, if there are any.
+install = $(if $(strip $(1)),$(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -q -y --no-install-recommends $(strip $(1)),@:)
+
+.PHONY: help build run test build-needs test-needs
+
+help:
+	@echo 'make run    builds the release binary and starts the demo, with three curl lines to try'
+	@echo 'make build  builds the release binary, target/release/aforo'
+	@echo 'make test   format, lints and every test, against a real Redis'
+
+build: build-needs
+	$(CARGO) build --release --locked
+
+run: build
+	target/release/aforo demo
+
+test: build-needs test-needs
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) test --locked
+
+build-needs:
+	$(call install,$(call missing,cmake,cmake) $(call missing,cc,gcc libc6-dev))
+
+# Tests start Redis servers of their own: the service that comes with the package is not left running.
+test-needs: redis_server := $(call missing,redis-server,redis-server)
+test-needs: build-needs
+	$(call install,$(redis_server) $(call missing,curl,curl))
+	$(if $(redis_server),$(SUDO) systemctl disable --now redis-server || $(SUDO) service redis-server stop || true,@:)

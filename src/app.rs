@@ -1,0 +1,251 @@
+//! Puts the parts together and runs Pingora's server. Nothing else knows every part.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server};
+use pingora::services::listening::Service as ListeningService;
+use pingora_proxy::http_proxy_service_with_name;
+use thiserror::Error;
+
+use crate::admin;
+use crate::admin::serve::RouterApp;
+use crate::config::{self, Config, Instances, Source};
+use crate::gateway::Gateway;
+use crate::gateway::policy::Policy;
+use crate::gateway::service::{GatewayService, WhenReady};
+use crate::lifecycle::Lifecycle;
+use crate::limit::{self, Limiter, MonotonicClock};
+use crate::logging::{Logging, LoggingError};
+use crate::metrics::METRICS;
+use crate::reload::{self, LoadError, Reloader};
+use crate::signals::{Caught, Handler};
+use crate::stop::{Stopper, Timing};
+use crate::store::redis::{self, UrlError};
+use crate::store::{MemoryStore, RedisStore, Store};
+
+/// Idle connections to upstreams that each thread keeps.
+const UPSTREAM_POOL: usize = 512;
+
+/// Why a gateway did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    /// The address of the store is wrong.
+    #[error(transparent)]
+    StoreUrl(#[from] UrlError),
+    /// A port is taken, or may not be listened on.
+    #[error("cannot listen on {address} ({key}): {error}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Where it stands in the configuration.
+        key: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signals(io::Error),
+    /// There can be no log.
+    #[error(transparent)]
+    Logging(#[from] LoggingError),
+}
+
+impl StartError {
+    /// The exit code that says what kind of failure it is: 1 the configuration is wrong, 3
+    /// anything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::StoreUrl(_) => 1,
+            Self::Bind { .. } | Self::Signals(_) | Self::Logging(_) => 3,
+        }
+    }
+}
+
+/// A gateway that is about to start.
+pub struct Start {
+    source: Source,
+    log_format: Option<config::Format>,
+    /// Called once the listeners are open.
+    when_ready: Option<WhenReady>,
+}
+
+impl Start {
+    /// A gateway that is configured by `source`.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            log_format: None,
+            when_ready: None,
+        }
+    }
+
+    /// Writes the log in this format, whatever the configuration says.
+    #[must_use]
+    pub fn log_format(mut self, format: Option<config::Format>) -> Self {
+        self.log_format = format;
+        self
+    }
+
+    /// Calls `then` once the listeners are open.
+    #[must_use]
+    pub fn when_ready(mut self, then: impl FnOnce() + Send + Sync + 'static) -> Self {
+        self.when_ready = Some(Box::new(then));
+        self
+    }
+
+    /// Runs the gateway with `policy` until the process is told to end.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot start. Once it serves, it does not return.
+    pub fn run<P: Policy>(self, policy: P) -> Result<(), StartError> {
+        let signals = Caught::install().map_err(StartError::Signals)?;
+        let metrics = &*METRICS;
+        let (config, snapshot) = reload::load(&self.source, metrics)?;
+        let format = self.log_format.unwrap_or(config.log.format);
+        let logging = Arc::new(Logging::init(&config.log, format)?);
+        check_ports(&config)?;
+
+        let lifecycle = Arc::<Lifecycle>::default();
+        let limiter = Arc::new(limiter(&config)?);
+        metrics.watch_limiter(Arc::clone(&limiter) as _);
+        metrics.instances.set(i64::from(instances(&config)));
+        let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
+        let gateway = Gateway::new(
+            policy,
+            Arc::clone(&limiter),
+            Arc::clone(&snapshot),
+            Arc::clone(&lifecycle),
+            metrics,
+        );
+
+        let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
+        server.bootstrap();
+        let mut proxy = http_proxy_service_with_name(&server.configuration, gateway, "gateway");
+        let addresses: Vec<String> = config
+            .listeners
+            .iter()
+            .map(|listener| listener.address.to_string())
+            .collect();
+        for address in &addresses {
+            proxy.add_tcp(address);
+        }
+        server.add_service(GatewayService {
+            proxy,
+            limiter,
+            lifecycle: Arc::clone(&lifecycle),
+            addresses,
+            when_ready: self.when_ready,
+        });
+        let router = admin::router(metrics, Arc::clone(&lifecycle));
+        let mut admin = ListeningService::new("admin".to_owned(), RouterApp(router));
+        admin.threads = Some(1);
+        admin.add_tcp(&config.admin.address.to_string());
+        server.add_service(admin);
+
+        let timing = Timing {
+            drain_delay: config.server.drain_delay,
+            grace_period: config.server.grace_period,
+        };
+        let stopper = Arc::new(Stopper::new(lifecycle, timing, Arc::clone(&logging)));
+        let close = stopper.watch();
+        let reloader = Reloader::new(self.source, config, snapshot, logging, metrics);
+        signals.handle_with(Arc::new(Running { reloader, stopper }));
+        server.run(RunArgs {
+            shutdown_signal: Box::new(close),
+        });
+        Ok(())
+    }
+}
+
+/// What signals do to a gateway that runs.
+struct Running {
+    reloader: Reloader,
+    stopper: Arc<Stopper>,
+}
+
+impl Handler for Running {
+    fn reload(&self) {
+        self.reloader.reload();
+    }
+
+    fn stop(&self) {
+        Arc::clone(&self.stopper).stop();
+    }
+}
+
+/// Gateways that share the limits.
+fn instances(config: &Config) -> u32 {
+    match (&config.store, &config.cluster) {
+        (Some(_), Some(cluster)) => match cluster.instances {
+            Instances::Fixed(instances) => instances,
+            Instances::Auto { at_least } => at_least,
+        },
+        // Buckets in this process are for this process alone.
+        _ => 1,
+    }
+}
+
+/// The limiter over the store that the configuration chose.
+fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
+    let max_local_buckets = config.limits.max_local_buckets;
+    let (store, budget) = match &config.store {
+        Some(store) => {
+            let redis = &store.redis;
+            let settings = redis::Settings {
+                url: redis.url.expose(),
+                budget: redis.timeout,
+                max_in_flight: redis.in_flight,
+            };
+            (Store::Redis(RedisStore::new(&settings)?), redis.timeout)
+        }
+        None => {
+            let store = MemoryStore::new(MonotonicClock::new(), max_local_buckets);
+            (Store::Memory(store), Duration::ZERO)
+        }
+    };
+    let settings = limit::Settings {
+        budget,
+        instances: instances(config),
+        max_local_buckets,
+    };
+    Ok(Limiter::new(store, MonotonicClock::new(), settings))
+}
+
+/// Pingora's settings.
+fn server_conf(config: &Config) -> ServerConf {
+    let grace = config.server.grace_period.as_secs() + 1;
+    ServerConf {
+        threads: config.server.threads,
+        // The stopper ends the process; these only have to be longer.
+        grace_period_seconds: Some(grace),
+        graceful_shutdown_timeout_seconds: Some(1),
+        upstream_keepalive_pool_size: UPSTREAM_POOL,
+        ..ServerConf::default()
+    }
+}
+
+/// Fails where an address cannot be listened on. Pingora would try for half a minute, and then go
+/// on without the listener.
+fn check_ports(config: &Config) -> Result<(), StartError> {
+    let listeners = config.listeners.iter().enumerate();
+    let addresses = listeners
+        .map(|(place, listener)| (listener.address, format!("listeners[{place}].address")))
+        .chain([(config.admin.address, "admin.address".to_owned())]);
+    for (address, key) in addresses {
+        TcpListener::bind(address).map_err(|error| StartError::Bind {
+            address,
+            key,
+            error,
+        })?;
+    }
+    Ok(())
+}

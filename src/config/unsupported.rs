@@ -1,0 +1,138 @@
+//! Keys whose feature does not exist yet: each is refused, unless its value is what happens anyway.
+//!
+//! Whoever builds a feature deletes its lines here. What the value must be like is checked in `validate` all the same.
+
+use super::error::Problems;
+use super::model::{Breaker, Keys, OnStoreFailure, TenantInLog};
+use super::raw::{File, Instances};
+
+/// Schemes of a store's URL that will be read one day; any other than these and `redis` is wrong.
+pub(super) const REDIS_SCHEMES: [&str; 3] = ["rediss", "redis+cluster", "redis+sentinel"];
+
+/// Notes every key that asks for what does not exist yet.
+pub(super) fn refuse(file: &File, problems: &mut Problems) {
+    let mut refuse = |path: String, instead: &str| {
+        problems.add(path, format!("not supported yet; {instead}"));
+    };
+    if file
+        .server
+        .as_ref()
+        .is_some_and(|s| s.upgrade_sock.is_some())
+    {
+        refuse("server.upgrade_sock".to_owned(), "leave it out");
+    }
+    for (index, listener) in file.listeners.iter().flatten().enumerate() {
+        if listener.tls.is_some() {
+            refuse(
+                format!("listeners[{index}].tls"),
+                "leave it out, a listener speaks plain HTTP/1.1",
+            );
+        }
+    }
+    if let Some(token) = file.admin.as_ref().and_then(|admin| admin.token.as_ref())
+        && !token.expose().is_empty()
+    {
+        refuse("admin.token".to_owned(), "leave it out or empty");
+    }
+    if let Some(log) = &file.log
+        && !matches!(log.tenant, None | Some(TenantInLog::Plain))
+    {
+        refuse("log.tenant".to_owned(), "plain is");
+    }
+    if let Some(timeouts) = &file.timeouts {
+        if timeouts.header.is_some() {
+            refuse(
+                "timeouts.header".to_owned(),
+                "leave it out, idle and body are",
+            );
+        }
+        if timeouts.tls.is_some() {
+            refuse("timeouts.tls".to_owned(), "leave it out, idle and body are");
+        }
+    }
+    if file
+        .trusted_proxies
+        .as_ref()
+        .is_some_and(|list| !list.is_empty())
+    {
+        refuse(
+            "trusted_proxies".to_owned(),
+            "an empty list is, nobody's X-Forwarded-For is believed",
+        );
+    }
+    if file
+        .tenant
+        .as_ref()
+        .is_some_and(|t| t.keys == Some(Keys::Registry))
+    {
+        refuse("tenant.keys".to_owned(), "open is");
+    }
+    if let Some(limits) = &file.limits {
+        for (index, rule) in limits.rules.iter().flatten().enumerate() {
+            let path = |key: &str| format!("limits.rules[{index}].{key}");
+            if rule.shards.is_some_and(|shards| shards > 1) {
+                refuse(path("shards"), "1 is");
+            }
+            if !matches!(rule.on_store_failure, None | Some(OnStoreFailure::Local)) {
+                refuse(path("on_store_failure"), "local is");
+            }
+            if rule.concurrency.is_some() {
+                refuse(path("concurrency"), "leave it out");
+            }
+        }
+        if limits
+            .prefetch
+            .as_ref()
+            .is_some_and(|prefetch| prefetch.batch != 0)
+        {
+            refuse(
+                "limits.prefetch.batch".to_owned(),
+                "0 is, each request asks the store",
+            );
+        }
+    }
+    if let Some(store) = &file.store {
+        let redis = &store.redis;
+        let scheme = redis
+            .url
+            .expose()
+            .split_once("://")
+            .map(|(scheme, _)| scheme);
+        if let Some(scheme) = scheme
+            && REDIS_SCHEMES.contains(&scheme)
+        {
+            refuse(
+                "store.redis.url".to_owned(),
+                &format!("with {scheme}://, redis:// is"),
+            );
+        }
+        if let Some(breaker) = &redis.breaker {
+            let default = Breaker::default();
+            if breaker
+                .failures
+                .is_some_and(|failures| failures != default.failures)
+            {
+                refuse("store.redis.breaker.failures".to_owned(), "5 is");
+            }
+            if breaker.probe.is_some_and(|probe| probe.0 != default.probe) {
+                refuse("store.redis.breaker.probe".to_owned(), "100ms is");
+            }
+        }
+    }
+    if file.rules.is_some() {
+        refuse(
+            "rules.postgres".to_owned(),
+            "leave rules out, limits.rules of the file are",
+        );
+    }
+    if file
+        .cluster
+        .as_ref()
+        .is_some_and(|c| c.instances == Instances::Auto)
+    {
+        refuse("cluster.instances".to_owned(), "a number is, auto is not");
+    }
+    if file.region.is_some() {
+        refuse("region".to_owned(), "leave it out");
+    }
+}

@@ -1,0 +1,181 @@
+//! The sections about the process itself and its clients: server, listeners, admin, log, timeouts, tenant.
+
+use std::net::SocketAddr;
+
+use http::header::HeaderName;
+
+use super::positive;
+use crate::config::error::Problems;
+use crate::config::model::{Admin, Listener, Log, Server, Tenant, Timeouts, Tls};
+use crate::config::raw;
+
+/// Headers that carry the connection or the message itself: a key in them, or a name written into them, would break
+/// the request.
+const RESERVED_HEADERS: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+pub(super) fn server(raw: raw::Server, problems: &mut Problems) -> Server {
+    let default = Server::default();
+    if raw.threads == Some(0) {
+        problems.add("server.threads", "must be at least 1, not 0");
+    }
+    Server {
+        threads: raw.threads.unwrap_or(default.threads),
+        grace_period: raw.grace_period.map_or(default.grace_period, |time| time.0),
+        drain_delay: raw.drain_delay.map_or(default.drain_delay, |time| time.0),
+        upgrade_sock: raw.upgrade_sock,
+    }
+}
+
+/// The listeners, None where the address is wrong: the index of each is still that of the file.
+pub(super) fn listeners(raw: Vec<raw::Listener>, problems: &mut Problems) -> Vec<Option<Listener>> {
+    if raw.is_empty() {
+        problems.add(
+            "listeners",
+            "at least one is needed, such as `- address: 0.0.0.0:8080`",
+        );
+    }
+    let mut listeners: Vec<Option<Listener>> = Vec::with_capacity(raw.len());
+    for (index, listener) in raw.into_iter().enumerate() {
+        let path = format!("listeners[{index}].address");
+        let address = address(&listener.address, &path, problems);
+        if let Some(address) = address {
+            taken(address, &listeners, &path, problems);
+        }
+        listeners.push(address.map(|address| Listener {
+            address,
+            tls: listener.tls.map(|tls| Tls {
+                cert: tls.cert,
+                key: tls.key,
+            }),
+        }));
+    }
+    listeners
+}
+
+pub(super) fn admin(
+    raw: raw::Admin,
+    listeners: &[Option<Listener>],
+    problems: &mut Problems,
+) -> Admin {
+    let default = Admin::default();
+    let path = "admin.address";
+    let address = match raw.address {
+        None => Some(default.address),
+        Some(text) => address(&text, path, problems),
+    };
+    if let Some(address) = address {
+        taken(address, listeners, path, problems);
+    }
+    Admin {
+        address: address.unwrap_or(default.address),
+        token: raw.token.filter(|token| !token.expose().is_empty()),
+    }
+}
+
+pub(super) fn log(raw: raw::Log) -> Log {
+    Log {
+        level: raw.level.unwrap_or_default(),
+        format: raw.format.unwrap_or_default(),
+        access: raw.access.unwrap_or_default(),
+        tenant: raw.tenant.unwrap_or_default(),
+    }
+}
+
+pub(super) fn timeouts(raw: &raw::Timeouts, problems: &mut Problems) -> Timeouts {
+    let default = Timeouts::default();
+    Timeouts {
+        header: positive(raw.header, default.header, "timeouts.header", problems),
+        idle: positive(raw.idle, default.idle, "timeouts.idle", problems),
+        body: positive(raw.body, default.body, "timeouts.body", problems),
+        tls: positive(raw.tls, default.tls, "timeouts.tls", problems),
+    }
+}
+
+pub(super) fn tenant(raw: raw::Tenant, problems: &mut Problems) -> Tenant {
+    let default = Tenant::default();
+    let header = raw
+        .header
+        .and_then(|name| header(&name, "tenant.header", problems))
+        .unwrap_or(default.header);
+    let forward = raw
+        .forward
+        .and_then(|name| self::header(&name, "tenant.forward", problems));
+    if forward.as_ref() == Some(&header) {
+        problems.add(
+            "tenant.forward",
+            format!("must be another header than tenant.header (`{header}`): it is removed from what clients send"),
+        );
+    }
+    Tenant {
+        header,
+        keys: raw.keys.unwrap_or_default(),
+        forward,
+        strip_key: raw.strip_key.unwrap_or(default.strip_key),
+    }
+}
+
+fn address(text: &str, path: &str, problems: &mut Problems) -> Option<SocketAddr> {
+    let address = text.parse().ok();
+    if address.is_none() {
+        problems.add(
+            path,
+            format!("`{text}` is not an IP address and port, such as 0.0.0.0:8080 or [::]:8080"),
+        );
+    }
+    address
+}
+
+/// Notes an address that one of these listeners already takes, itself or as a part of all addresses.
+fn taken(address: SocketAddr, listeners: &[Option<Listener>], path: &str, problems: &mut Problems) {
+    // Port 0 is a new port each time.
+    if address.port() == 0 {
+        return;
+    }
+    let other = listeners.iter().enumerate().find_map(|(index, listener)| {
+        let other = listener.as_ref()?.address;
+        let same_ip = address.ip() == other.ip();
+        let same_kind = address.is_ipv4() == other.is_ipv4();
+        let any = address.ip().is_unspecified() || other.ip().is_unspecified();
+        let clash = address.port() == other.port() && (same_ip || same_kind && any);
+        clash.then_some((index, other))
+    });
+    if let Some((index, other)) = other {
+        problems.add(
+            path,
+            format!(
+                "{address} is taken by listeners[{index}] ({other}), each listener needs its own"
+            ),
+        );
+    }
+}
+
+fn header(name: &str, path: &str, problems: &mut Problems) -> Option<HeaderName> {
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Ok(header) if RESERVED_HEADERS.contains(&header.as_str()) => {
+            problems.add(
+                path,
+                format!("`{name}` belongs to HTTP itself, use a header such as X-Api-Key"),
+            );
+            None
+        }
+        Ok(header) => Some(header),
+        Err(_) => {
+            problems.add(
+                path,
+                format!("`{name}` is no header name, use one such as X-Api-Key"),
+            );
+            None
+        }
+    }
+}

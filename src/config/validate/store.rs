@@ -1,0 +1,200 @@
+//! What lies outside this process: the store, the database of rules, the other gateways, the other regions.
+//!
+//! No message here quotes a URL, for it may hold a password.
+
+use std::time::Duration;
+
+use redis::{ConnectionAddr, IntoConnectionInfo};
+
+use super::positive;
+use crate::config::error::Problems;
+use crate::config::model::{
+    Breaker, Cluster, Instances, Postgres, Redis, Region, RulesSource, Store,
+};
+use crate::config::raw::{self, Number};
+use crate::config::unsupported;
+
+const TIMEOUT: Duration = Duration::from_millis(5);
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+const IN_FLIGHT: usize = 256;
+const REFRESH: Duration = Duration::from_secs(30);
+const REBALANCE: Duration = Duration::from_secs(120);
+
+pub(super) fn store(raw: raw::Store, problems: &mut Problems) -> Store {
+    let raw = raw.redis;
+    let address = redis_address(raw.url.expose(), problems);
+    let timeout = raw.timeout.map_or(TIMEOUT, |time| time.0);
+    if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&timeout) {
+        problems.add(
+            "store.redis.timeout",
+            format!(
+                "must be from 1ms to 60s, not {}",
+                crate::config::units::format_duration(timeout)
+            ),
+        );
+    }
+    if raw.in_flight == Some(0) {
+        problems.add("store.redis.in_flight", "must be at least 1, not 0");
+    }
+    let default = Breaker::default();
+    let breaker = raw.breaker.map_or_else(Breaker::default, |breaker| {
+        if breaker.failures == Some(0) {
+            problems.add("store.redis.breaker.failures", "must be at least 1, not 0");
+        }
+        let path = "store.redis.breaker.probe";
+        Breaker {
+            failures: breaker.failures.unwrap_or(default.failures),
+            probe: positive(breaker.probe, default.probe, path, problems),
+        }
+    });
+    Store {
+        redis: Redis {
+            url: raw.url,
+            address,
+            timeout,
+            in_flight: raw.in_flight.unwrap_or(IN_FLIGHT),
+            breaker,
+        },
+    }
+}
+
+/// Checks a URL of Redis and gives its host and port.
+fn redis_address(url: &str, problems: &mut Problems) -> String {
+    const PATH: &str = "store.redis.url";
+    const FORM: &str =
+        "redis://host:port (user:password@ before the host, /database behind the port)";
+    let Some((scheme, rest)) = url.split_once("://") else {
+        problems.add(PATH, format!("is no URL, expected {FORM}"));
+        return String::new();
+    };
+    if unsupported::REDIS_SCHEMES.contains(&scheme) {
+        return String::new();
+    }
+    if scheme != "redis" {
+        // A scheme is letters, digits, `+`, `-` and `.`; anything else may be a misplaced secret.
+        let scheme_like = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+        let named = if scheme.bytes().all(scheme_like) {
+            format!(" `{scheme}`")
+        } else {
+            String::new()
+        };
+        problems.add(
+            PATH,
+            format!("has an unknown scheme{named}, expected {FORM}"),
+        );
+        return String::new();
+    }
+    let query_or_fragment = rest.contains(['?', '#']);
+    match url.into_connection_info() {
+        Ok(_) if query_or_fragment => {
+            problems.add(
+                PATH,
+                format!("must not hold `?` and `#` (in a password they are written %3F and %23), expected {FORM}"),
+            );
+            String::new()
+        }
+        Ok(info) => {
+            if info.redis_settings().db() < 0 {
+                problems.add(PATH, format!("has a database below 0, expected {FORM}"));
+            }
+            match info.addr() {
+                ConnectionAddr::Tcp(host, port) if host.contains(':') => {
+                    format!("[{host}]:{port}")
+                }
+                ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+                other => other.to_string(),
+            }
+        }
+        Err(_) => {
+            problems.add(
+                PATH,
+                format!(
+                    "cannot be read, expected {FORM}; special characters of a password are written percent-encoded"
+                ),
+            );
+            String::new()
+        }
+    }
+}
+
+pub(super) fn rules(raw: raw::Rules, problems: &mut Problems) -> RulesSource {
+    let raw = raw.postgres;
+    RulesSource {
+        postgres: Postgres {
+            url: raw.url,
+            refresh: positive(raw.refresh, REFRESH, "rules.postgres.refresh", problems),
+            snapshot: raw.snapshot,
+        },
+    }
+}
+
+pub(super) fn cluster(
+    raw: Option<raw::Cluster>,
+    shared: bool,
+    problems: &mut Problems,
+) -> Option<Cluster> {
+    let Some(raw) = raw else {
+        if shared {
+            problems.add(
+                "cluster.instances",
+                "is required with store.redis: the number of gateways that share this Redis, 1 or more",
+            );
+        }
+        return None;
+    };
+    let instances = match raw.instances {
+        raw::Instances::Fixed(number) => {
+            if raw.at_least.is_some() {
+                problems.add(
+                    "cluster.at_least",
+                    "belongs to `instances: auto`, leave it out beside a number",
+                );
+            }
+            let whole = match number {
+                Number::Whole(number) => u32::try_from(number).ok().filter(|n| *n > 0),
+                Number::Null | Number::Float(_) => None,
+            };
+            if whole.is_none() {
+                problems.add(
+                    "cluster.instances",
+                    format!("must be a whole number of gateways, 1 or more, not {number}"),
+                );
+            }
+            Instances::Fixed(whole.unwrap_or(1))
+        }
+        raw::Instances::Auto => {
+            match raw.at_least {
+                None => problems.add(
+                    "cluster.at_least",
+                    "is required with `instances: auto`: what the count never falls below, 1 or more",
+                ),
+                Some(0) => problems.add("cluster.at_least", "must be at least 1, not 0"),
+                Some(_) => {}
+            }
+            Instances::Auto {
+                at_least: raw.at_least.unwrap_or(1),
+            }
+        }
+    };
+    Some(Cluster { instances })
+}
+
+pub(super) fn region(raw: raw::Region, problems: &mut Problems) -> Region {
+    let share = match raw.share {
+        Number::Whole(1) => Some(1.0),
+        Number::Float(share) if share > 0.0 && share <= 1.0 => Some(share),
+        _ => None,
+    };
+    if share.is_none() {
+        problems.add(
+            "region.share",
+            format!("must be above 0 and at most 1, not {}", raw.share),
+        );
+    }
+    Region {
+        name: raw.name,
+        share: share.unwrap_or(1.0),
+        rebalance: positive(raw.rebalance, REBALANCE, "region.rebalance", problems),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a client sees of its limit: the rate headers of a response.
+//!
+//! Two families can be sent: `X-RateLimit-*` as they are in wide use, and `RateLimit` and
+//! `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10. `X-RateLimit-Remaining` is
+//! always sent. What an upstream sends under these names is replaced.
+
+use std::fmt::Write;
+
+use http::{HeaderName, HeaderValue};
+use pingora::http::ResponseHeader;
+
+use crate::config;
+use crate::limit::Decision;
+
+#[cfg(test)]
+mod tests;
+
+const LIMIT: &str = "X-RateLimit-Limit";
+const REMAINING: &str = "X-RateLimit-Remaining";
+const RESET: &str = "X-RateLimit-Reset";
+const DRAFT: &str = "RateLimit";
+const DRAFT_POLICY: &str = "RateLimit-Policy";
+const RETRY_AFTER: &str = "Retry-After";
+
+/// All names that are Aforo's own on a response.
+const OWN: [HeaderName; 5] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+    HeaderName::from_static("ratelimit"),
+    HeaderName::from_static("ratelimit-policy"),
+];
+
+/// The rate headers of one decision, as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateHeaders {
+    /// Whole tokens of a full bucket.
+    pub limit: u64,
+    /// Whole tokens left.
+    pub remaining: u64,
+    /// Seconds until the bucket is full.
+    pub reset: u64,
+    /// Seconds that it takes to fill an empty bucket.
+    pub window: u64,
+    /// Seconds until there is more: for a request over the limit until it would pass, else until
+    /// the next token; `None` where the bucket is full.
+    pub more_in: Option<u64>,
+    /// Seconds after which a rejected request would pass.
+    pub retry_after: Option<u64>,
+}
+
+impl RateHeaders {
+    /// What to tell of `decision`. Where it is over the limit and forwarded all the same, there is
+    /// no time to come back.
+    pub fn of(decision: &Decision, rejected: bool) -> Self {
+        let retry_after = decision.retry_after_seconds();
+        Self {
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            reset: decision.seconds_to_full(),
+            window: decision.window_seconds(),
+            more_in: if decision.allowed {
+                decision.seconds_to_next_token()
+            } else {
+                retry_after
+            },
+            retry_after: if rejected { retry_after } else { None },
+        }
+    }
+
+    /// Writes them on a response, in place of any that are there.
+    ///
+    /// # Errors
+    ///
+    /// Where the header map is full, which a response from an upstream may bring about.
+    pub fn write(
+        &self,
+        families: &config::Headers,
+        response: &mut ResponseHeader,
+    ) -> pingora::Result<()> {
+        for name in &OWN {
+            response.remove_header(name);
+        }
+        response.insert_header(REMAINING, number(self.remaining))?;
+        if families.x_ratelimit {
+            response.insert_header(LIMIT, number(self.limit))?;
+            response.insert_header(RESET, number(self.reset))?;
+        }
+        if families.draft {
+            let (quota, window) = (self.limit, self.window);
+            let policy = text(format_args!("\"default\";q={quota};w={window}"));
+            response.insert_header(DRAFT_POLICY, policy)?;
+            let remaining = self.remaining;
+            let state = match self.more_in {
+                Some(t) => text(format_args!("\"default\";r={remaining};t={t}")),
+                None => text(format_args!("\"default\";r={remaining}")),
+            };
+            response.insert_header(DRAFT, state)?;
+        }
+        if let Some(seconds) = self.retry_after {
+            response.insert_header(RETRY_AFTER, number(seconds))?;
+        }
+        Ok(())
+    }
+}
+
+fn number(value: u64) -> HeaderValue {
+    HeaderValue::from(value)
+}
+
+fn text(arguments: std::fmt::Arguments<'_>) -> HeaderValue {
+    let mut text = String::with_capacity(48);
+    // A String takes all that is written to it.
+    let _ = text.write_fmt(arguments);
+    // ASCII letters, digits and punctuation make a value; an empty one stands for what cannot be.
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}

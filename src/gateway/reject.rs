@@ -1,0 +1,219 @@
+//! The answers that Aforo gives itself, as `application/problem+json` (RFC 9457).
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use pingora::http::ResponseHeader;
+use pingora_proxy::Session;
+use std::time::Duration;
+
+use super::headers::RateHeaders;
+use crate::config;
+
+/// A request body up to this size is read and dropped, so that the connection can go on. What is
+/// larger, or of unknown size, is not worth reading for a request that is not served.
+const SMALL_BODY: u64 = 64 * 1024;
+
+/// How long reading such a body may take.
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why a request is not served by its upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The path cannot be brought into its normal form.
+    BadPath,
+    /// No route matches.
+    NoRoute,
+    /// A route matches, but not for this method.
+    MethodNotAllowed,
+    /// There is no telling who asks.
+    Unauthorized,
+    /// Over the limit.
+    Limited,
+    /// Costs more than a full bucket holds: no use in coming back.
+    Oversized,
+    /// The client was too slow with its request's body.
+    RequestTimeout,
+    /// The request or its framing makes no sense.
+    BadRequest,
+    /// The upstream cannot be reached, or broke off.
+    BadGateway,
+    /// The upstream is too slow.
+    GatewayTimeout,
+    /// A fault of the gateway itself.
+    Internal,
+}
+
+/// A whole answer.
+pub struct Rejection<'r> {
+    /// What it is for.
+    pub reason: Reason,
+    /// The rate headers, where a decision was made.
+    pub rate: Option<RateHeaders>,
+    /// For a method that is not allowed: those that are.
+    pub allow: Option<String>,
+    /// For a request without a tenant: how to say who one is.
+    pub challenge: Option<&'r str>,
+}
+
+macro_rules! problem {
+    ($status:literal, $kind:literal, $title:literal, $detail:literal $(, $more:literal)?) => {
+        concat!(
+            r#"{"type":""#, $kind, r#"","title":""#, $title, r#"","status":"#, $status,
+            r#","detail":""#, $detail, r#"""#, $(",", $more,)? "}\n"
+        )
+    };
+}
+
+impl Reason {
+    /// The status that the client sees.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BadPath | Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Limited | Self::Oversized => StatusCode::TOO_MANY_REQUESTS,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BadGateway => StatusCode::BAD_GATEWAY,
+            Self::GatewayTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The problem as JSON. Constant, so that a client that hammers its limit costs no text.
+    fn body(self) -> &'static str {
+        match self {
+            Self::BadPath => problem!(
+                400,
+                "about:blank",
+                "Bad Request",
+                "The path cannot be brought into one normal form."
+            ),
+            Self::BadRequest => problem!(
+                400,
+                "about:blank",
+                "Bad Request",
+                "The request is malformed."
+            ),
+            Self::NoRoute => problem!(
+                404,
+                "about:blank",
+                "Not Found",
+                "No route matches this host and path."
+            ),
+            Self::MethodNotAllowed => problem!(
+                405,
+                "about:blank",
+                "Method Not Allowed",
+                "This path is not served for this method; see Allow."
+            ),
+            Self::Unauthorized => problem!(
+                401,
+                "about:blank",
+                "Unauthorized",
+                "The request carries no valid API key."
+            ),
+            Self::Limited => problem!(
+                429,
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too Many Requests",
+                "The rate limit of this API key on this route is reached; see Retry-After.",
+                r#""violated-policies":["default"]"#
+            ),
+            Self::Oversized => problem!(
+                429,
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too Many Requests",
+                "This request costs more than the rate limit ever allows at once.",
+                r#""violated-policies":["default"]"#
+            ),
+            Self::RequestTimeout => problem!(
+                408,
+                "about:blank",
+                "Request Timeout",
+                "The request's body did not arrive in time."
+            ),
+            Self::BadGateway => problem!(
+                502,
+                "about:blank",
+                "Bad Gateway",
+                "The upstream cannot be reached or broke off."
+            ),
+            Self::GatewayTimeout => problem!(
+                504,
+                "about:blank",
+                "Gateway Timeout",
+                "The upstream did not answer in time."
+            ),
+            Self::Internal => problem!(
+                500,
+                "about:blank",
+                "Internal Server Error",
+                "The gateway failed to handle the request."
+            ),
+        }
+    }
+}
+
+impl Rejection<'_> {
+    /// A rejection that says its reason and no more.
+    pub fn new(reason: Reason) -> Self {
+        Self {
+            reason,
+            rate: None,
+            allow: None,
+            challenge: None,
+        }
+    }
+
+    /// Writes the answer. The connection stays open where the request's body is read or small.
+    ///
+    /// # Errors
+    ///
+    /// Where the client is gone.
+    pub async fn write(
+        &self,
+        session: &mut Session,
+        families: &config::Headers,
+    ) -> pingora::Result<()> {
+        let body = self.reason.body();
+        let mut response = ResponseHeader::build(self.reason.status(), Some(10))?;
+        response.insert_header(header::CONTENT_TYPE, "application/problem+json")?;
+        response.set_content_length(body.len())?;
+        if let Some(rate) = &self.rate {
+            rate.write(families, &mut response)?;
+        }
+        if let Some(methods) = &self.allow {
+            response.insert_header(header::ALLOW, methods.as_str())?;
+        }
+        if let Some(challenge) = self.challenge {
+            response.insert_header(header::WWW_AUTHENTICATE, challenge)?;
+        }
+        keep_open_past_a_small_body(session);
+        let headless = session.req_header().method == Method::HEAD;
+        session
+            .write_response_header(Box::new(response), headless)
+            .await?;
+        if !headless {
+            let body = Bytes::from_static(body.as_bytes());
+            session.write_response_body(Some(body), true).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Pingora closes a connection when it answers before the request's body was read. A small one is
+/// cheaper to read than a new connection is to make.
+fn keep_open_past_a_small_body(session: &mut Session) {
+    if session.is_body_done() {
+        return;
+    }
+    let declared = session
+        .get_header(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok())
+        .and_then(|length| length.parse::<u64>().ok());
+    if declared.is_some_and(|length| length <= SMALL_BODY) {
+        session.set_close_on_response_before_downstream_finish(false);
+        session.set_total_drain_timeout(Some(DRAIN_WITHIN));
+    }
+}

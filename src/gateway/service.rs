@@ -1,0 +1,89 @@
+//! The gateway as a service of Pingora's: what has to happen in its runtime before it listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::server::{ListenFds, ShutdownWatch};
+use pingora::services::Service;
+use tracing::info;
+
+use crate::lifecycle::Lifecycle;
+use crate::limit::Limiter;
+use crate::store::Store;
+
+/// How long the listeners wait for the first connection to Redis. Without it they open all the
+/// same, and requests are decided on this gateway's share.
+const REDIS_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is looked whether the listeners are open.
+const LISTENING_POLL: Duration = Duration::from_millis(1);
+
+/// Listeners and proxy, with the store's connections in the same runtime.
+pub struct GatewayService<S> {
+    /// Pingora's own service.
+    pub proxy: S,
+    /// Whose store is to be connected.
+    pub limiter: Arc<Limiter<Store>>,
+    /// Told when the listeners are open.
+    pub lifecycle: Arc<Lifecycle>,
+    /// Addresses of the listeners, as Pingora knows them.
+    pub addresses: Vec<String>,
+    /// Called then, too.
+    pub when_ready: Option<WhenReady>,
+}
+
+/// What is done once, when the listeners are open.
+pub type WhenReady = Box<dyn FnOnce() + Send + Sync>;
+
+#[async_trait]
+impl<S: Service + 'static> Service for GatewayService<S> {
+    async fn start_service(
+        &mut self,
+        fds: Option<ListenFds>,
+        shutdown: ShutdownWatch,
+        listeners_per_fd: usize,
+    ) {
+        if let Store::Redis(redis) = self.limiter.store() {
+            redis.connect(REDIS_PATIENCE).await;
+        }
+        tokio::spawn(announce(
+            self.addresses.clone(),
+            fds.clone(),
+            Arc::clone(&self.lifecycle),
+            self.when_ready.take(),
+        ));
+        self.proxy
+            .start_service(fds, shutdown, listeners_per_fd)
+            .await;
+    }
+
+    fn name(&self) -> &str {
+        "gateway"
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.proxy.threads()
+    }
+}
+
+/// Says that the gateway is ready, once every listener is open.
+async fn announce(
+    addresses: Vec<String>,
+    fds: Option<ListenFds>,
+    lifecycle: Arc<Lifecycle>,
+    when_ready: Option<WhenReady>,
+) {
+    if let Some(fds) = fds {
+        while !addresses
+            .iter()
+            .all(|address| fds.lock().get(address).is_some())
+        {
+            tokio::time::sleep(LISTENING_POLL).await;
+        }
+    }
+    lifecycle.listening();
+    info!("listening on {}", addresses.join(", "));
+    if let Some(then) = when_ready {
+        then();
+    }
+}

@@ -1,0 +1,64 @@
+//! Who asks: the key in a request's header, and the name that the upstream is told.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::policy::{MAX_TENANT_BYTES, Unauthorized};
+
+#[cfg(test)]
+mod tests;
+
+/// The one key in the header `name`.
+///
+/// # Errors
+///
+/// Where the header is missing or repeated, or its value cannot be a key.
+pub fn key<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<&'r str, Unauthorized> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().ok_or(Unauthorized::Missing)?;
+    if values.next().is_some() {
+        return Err(Unauthorized::Repeated);
+    }
+    let bytes = value.as_bytes();
+    if bytes.is_empty() || bytes.len() > MAX_TENANT_BYTES || !bytes.iter().all(u8::is_ascii_graphic)
+    {
+        return Err(Unauthorized::Malformed);
+    }
+    std::str::from_utf8(bytes).map_err(|_| Unauthorized::Malformed)
+}
+
+/// How a request without a key is told to send one.
+pub fn challenge(name: &HeaderName) -> String {
+    format!("ApiKey realm=\"aforo\", header=\"{}\"", spelled(name))
+}
+
+/// A header's name as it is usually written: the library keeps it in lower case.
+fn spelled(name: &HeaderName) -> String {
+    let words = name.as_str().split('-').map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// A policy's name for a tenant as a header's value.
+///
+/// # Errors
+///
+/// Where the name is empty, too long, or holds what cannot be in a header.
+pub fn header_value(name: &str) -> Result<HeaderValue, Unauthorized> {
+    check(name)?;
+    HeaderValue::from_bytes(name.as_bytes()).map_err(|_| Unauthorized::Malformed)
+}
+
+/// Whether `name` may name a tenant.
+///
+/// # Errors
+///
+/// Where it is empty, too long or holds control characters, which no log should show.
+pub fn check(name: &str) -> Result<(), Unauthorized> {
+    if name.is_empty() || name.len() > MAX_TENANT_BYTES || name.chars().any(char::is_control) {
+        return Err(Unauthorized::Malformed);
+    }
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! Every metric, declared in one place.
+//!
+//! Handles are resolved when routes and upstreams are set up, never while a request is served:
+//! a look-up by label takes a lock that all threads share. What the limiter counts it counts by
+//! itself, in plain atomics; a collector here reads them when metrics are scraped. No label ever
+//! holds a tenant, a path or an address.
+
+use std::sync::Arc;
+
+use once_cell::sync::Lazy;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto;
+use prometheus::{
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, Opts, Registry, TextEncoder,
+};
+
+use crate::limit::counters::{Counters, LATENCY_BOUNDS_NANOS, Latencies};
+use crate::limit::{BucketStore, Clock, Limiter};
+
+/// Buckets of whole exchanges, in seconds: 1 ms to 10 s.
+const EXCHANGE_BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// The one set of metrics of this process.
+pub static METRICS: Lazy<Metrics> = Lazy::new(Metrics::new);
+
+/// Metrics of the whole process.
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    upstream_seconds: HistogramVec,
+    upstream_errors: IntCounterVec,
+    /// Requests that matched no route.
+    pub no_route: RouteMetrics,
+    /// 0 off, 1 shadow, 2 enforce.
+    pub limits_mode: IntGauge,
+    /// Rules in force, the default rule not counted.
+    pub rules: IntGauge,
+    /// Gateways that share the limits.
+    pub instances: IntGauge,
+    /// When the configuration in force was read, in seconds since 1970.
+    pub config_last_reload: Gauge,
+    /// Reloads that took effect.
+    pub config_reload_ok: IntCounter,
+    /// Reloads that changed nothing, for the file is wrong.
+    pub config_reload_error: IntCounter,
+}
+
+/// Handles for one route's requests.
+#[derive(Clone)]
+pub struct RouteMetrics {
+    /// Passed on, whatever the upstream then did.
+    pub allowed: IntCounter,
+    /// Over the limit.
+    pub limited: IntCounter,
+    /// Over the limit, and passed on all the same.
+    pub shadow_limited: IntCounter,
+    /// Without a tenant.
+    pub unauthorized: IntCounter,
+    /// No such path or method.
+    pub no_route: IntCounter,
+    /// Answered without a decision.
+    pub error: IntCounter,
+    /// From the complete request header to the end of the response.
+    pub seconds: Histogram,
+}
+
+/// Handles for one upstream.
+#[derive(Clone)]
+pub struct UpstreamMetrics {
+    /// From the choice of a server to the head of its response.
+    pub seconds: Histogram,
+    /// No connection could be made.
+    pub connect_errors: IntCounter,
+    /// No connection, or no answer, in time.
+    pub timeouts: IntCounter,
+    /// The connection broke.
+    pub resets: IntCounter,
+}
+
+/// What a limiter shows to whoever exports metrics.
+pub trait LimiterReadings: Send + Sync {
+    /// Its counters.
+    fn counters(&self) -> &Counters;
+    /// Buckets that it holds in this process.
+    fn local_buckets(&self) -> usize;
+    /// Calls under way, by node, in the order of the configuration.
+    fn in_flight(&self) -> Vec<usize>;
+}
+
+impl Metrics {
+    fn new() -> Self {
+        let registry = Registry::new();
+        let requests = IntCounterVec::new(
+            opts("requests_total", "Requests by route and outcome."),
+            &["route", "outcome"],
+        );
+        let request_seconds = HistogramVec::new(
+            exchange_opts(
+                "request_seconds",
+                "From the request header to the end of the response.",
+            ),
+            &["route"],
+        );
+        let upstream_seconds = HistogramVec::new(
+            exchange_opts(
+                "upstream_seconds",
+                "From the choice of a server to the head of its response.",
+            ),
+            &["upstream"],
+        );
+        let upstream_errors = IntCounterVec::new(
+            opts("upstream_errors_total", "Failed exchanges with upstreams."),
+            &["upstream", "kind"],
+        );
+        let reloads = IntCounterVec::new(
+            opts(
+                "config_reload_total",
+                "Reloads of the configuration by result.",
+            ),
+            &["result"],
+        );
+        let build_info = GaugeVec::new(
+            opts("build_info", "Always 1; the label is the version."),
+            &["version"],
+        );
+        let requests = registered(&registry, requests);
+        let request_seconds = registered(&registry, request_seconds);
+        let reloads = registered(&registry, reloads);
+        registered(&registry, build_info)
+            .with_label_values(&[env!("CARGO_PKG_VERSION")])
+            .set(1.0);
+        // Not on every platform; where it cannot be had, the rest is still served.
+        let _ = registry.register(Box::new(
+            prometheus::process_collector::ProcessCollector::for_self(),
+        ));
+        Self {
+            no_route: route_metrics(&requests, &request_seconds, "none"),
+            upstream_seconds: registered(&registry, upstream_seconds),
+            upstream_errors: registered(&registry, upstream_errors),
+            limits_mode: gauge(&registry, "limits_mode", "0 off, 1 shadow, 2 enforce."),
+            rules: gauge(&registry, "rules", "Rules in force."),
+            instances: gauge(&registry, "instances", "Gateways that share the limits."),
+            config_last_reload: registered(
+                &registry,
+                Gauge::with_opts(opts(
+                    "config_last_reload_timestamp_seconds",
+                    "When the configuration in force was read.",
+                )),
+            ),
+            config_reload_ok: reloads.with_label_values(&["ok"]),
+            config_reload_error: reloads.with_label_values(&["error"]),
+            requests,
+            request_seconds,
+            registry,
+        }
+    }
+
+    /// The handles of a route. They outlive the route: counters never go back.
+    pub fn route(&self, id: &str) -> RouteMetrics {
+        route_metrics(&self.requests, &self.request_seconds, id)
+    }
+
+    /// The handles of an upstream.
+    pub fn upstream(&self, name: &str) -> UpstreamMetrics {
+        let errors = |kind| self.upstream_errors.with_label_values(&[name, kind]);
+        UpstreamMetrics {
+            seconds: self.upstream_seconds.with_label_values(&[name]),
+            connect_errors: errors("connect"),
+            timeouts: errors("timeout"),
+            resets: errors("reset"),
+        }
+    }
+
+    /// Exports a limiter's readings from now on. For the one limiter of the process.
+    pub fn watch_limiter(&self, limiter: Arc<dyn LimiterReadings>) {
+        // A second limiter would be refused as a duplicate; the first stays.
+        let _ = self
+            .registry
+            .register(Box::new(LimiterCollector { limiter }));
+    }
+
+    /// All metrics in Prometheus's text format.
+    ///
+    /// # Errors
+    ///
+    /// Where two metrics collide, which would be a mistake in this file.
+    pub fn render(&self) -> prometheus::Result<String> {
+        let mut text = Vec::with_capacity(16 * 1024);
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(name, help).namespace("aforo")
+}
+
+fn exchange_opts(name: &str, help: &str) -> HistogramOpts {
+    HistogramOpts::from(opts(name, help)).buckets(EXCHANGE_BUCKETS.to_vec())
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "names and labels are constants of this file, and each is registered once"
+)]
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: prometheus::Result<C>,
+) -> C {
+    let collector = collector.expect("a metric with a valid name and valid labels");
+    registry
+        .register(Box::new(collector.clone()))
+        .expect("a metric that is registered once");
+    collector
+}
+
+fn gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
+    registered(registry, IntGauge::with_opts(opts(name, help)))
+}
+
+fn route_metrics(requests: &IntCounterVec, seconds: &HistogramVec, id: &str) -> RouteMetrics {
+    let outcome = |outcome| requests.with_label_values(&[id, outcome]);
+    RouteMetrics {
+        allowed: outcome("allowed"),
+        limited: outcome("limited"),
+        shadow_limited: outcome("shadow_limited"),
+        unauthorized: outcome("unauthorized"),
+        no_route: outcome("no_route"),
+        error: outcome("error"),
+        seconds: seconds.with_label_values(&[id]),
+    }
+}
+
+/// Reads a limiter's own counters at each scrape.
+struct LimiterCollector {
+    limiter: Arc<dyn LimiterReadings>,
+}
+
+impl Collector for LimiterCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        // What is collected has constant names, checked by the tests of `/metrics`.
+        Vec::new()
+    }
+
+    fn collect(&self) -> Vec<proto::MetricFamily> {
+        let counters = self.limiter.counters();
+        let takes = &counters.takes;
+        let take = |result, value| labelled(&[("op", "take"), ("result", result)], value);
+        vec![
+            family(
+                "decisions_total",
+                "Decisions by what made them.",
+                proto::MetricType::COUNTER,
+                vec![
+                    labelled(&[("source", "store")], counters.store.get()),
+                    labelled(&[("source", "fallback")], counters.fallback.get()),
+                    labelled(&[("source", "memory")], counters.memory.get()),
+                ],
+            ),
+            family(
+                "decision_seconds",
+                "From the question to the limiter's decision.",
+                proto::MetricType::HISTOGRAM,
+                vec![histogram(&counters.decision)],
+            ),
+            family(
+                "store_call_seconds",
+                "From a call's start to its answer, however late.",
+                proto::MetricType::HISTOGRAM,
+                vec![histogram(&counters.store_call)],
+            ),
+            family(
+                "store_calls_total",
+                "Calls to the store by result.",
+                proto::MetricType::COUNTER,
+                vec![
+                    take("ok", takes.ok.get()),
+                    take("short", takes.short.get()),
+                    take("error", takes.error.get()),
+                    take("timeout", takes.timeout.get()),
+                ],
+            ),
+            family(
+                "store_late_total",
+                "Answers of the store after the budget.",
+                proto::MetricType::COUNTER,
+                vec![labelled(&[("node", "0")], counters.late.get())],
+            ),
+            family(
+                "store_in_flight",
+                "Calls to the store under way.",
+                proto::MetricType::GAUGE,
+                self.limiter
+                    .in_flight()
+                    .iter()
+                    .enumerate()
+                    .map(|(node, calls)| reading(&[("node", &node.to_string())], *calls as f64))
+                    .collect(),
+            ),
+            family(
+                "local_buckets",
+                "Buckets held in this process.",
+                proto::MetricType::GAUGE,
+                vec![reading(&[], self.limiter.local_buckets() as f64)],
+            ),
+        ]
+    }
+}
+
+fn family(
+    name: &str,
+    help: &str,
+    kind: proto::MetricType,
+    metrics: Vec<proto::Metric>,
+) -> proto::MetricFamily {
+    let mut family = proto::MetricFamily::default();
+    family.set_name(format!("aforo_{name}"));
+    family.set_help(help.to_owned());
+    family.set_field_type(kind);
+    family.set_metric(metrics);
+    family
+}
+
+fn labels(pairs: &[(&str, &str)]) -> proto::Metric {
+    let pairs = pairs.iter().map(|(name, value)| {
+        let mut pair = proto::LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value((*value).to_owned());
+        pair
+    });
+    proto::Metric::from_label(pairs.collect())
+}
+
+fn labelled(pairs: &[(&str, &str)], value: u64) -> proto::Metric {
+    let mut metric = labels(pairs);
+    let mut counter = proto::Counter::default();
+    counter.set_value(value as f64);
+    metric.set_counter(counter);
+    metric
+}
+
+fn reading(pairs: &[(&str, &str)], value: f64) -> proto::Metric {
+    let mut metric = labels(pairs);
+    let mut gauge = proto::Gauge::default();
+    gauge.set_value(value);
+    metric.set_gauge(gauge);
+    metric
+}
+
+fn histogram(latencies: &Latencies) -> proto::Metric {
+    let counts = latencies.counts();
+    let mut cumulative = 0;
+    let buckets = LATENCY_BOUNDS_NANOS.iter().zip(counts).map(|(bound, n)| {
+        cumulative += n;
+        let mut bucket = proto::Bucket::default();
+        bucket.set_upper_bound(*bound as f64 / 1e9);
+        bucket.set_cumulative_count(cumulative);
+        bucket
+    });
+    let mut histogram = proto::Histogram::default();
+    histogram.set_bucket(buckets.collect());
+    histogram.set_sample_count(counts.iter().sum());
+    histogram.set_sample_sum(latencies.sum().as_secs_f64());
+    let mut metric = proto::Metric::default();
+    metric.set_histogram(histogram);
+    metric
+}
+
+impl<S: BucketStore, C: Clock> LimiterReadings for Limiter<S, C> {
+    fn counters(&self) -> &Counters {
+        self.counters()
+    }
+
+    fn local_buckets(&self) -> usize {
+        self.local_buckets()
+    }
+
+    fn in_flight(&self) -> Vec<usize> {
+        if self.store().is_local() {
+            Vec::new()
+        } else {
+            vec![self.store().in_flight()]
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! SIGHUP and what it may change.
+//!
+//! The file is read and compiled off to the side. If all of it is right, it takes the place of the
+//! old configuration as a whole; if anything is wrong, nothing changes, and log and metrics say
+//! so. Buckets live in the limiter, which a reload does not touch.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use thiserror::Error;
+use tracing::{error, info, warn};
+
+use crate::config::{Config, ConfigError, Source};
+use crate::gateway::snapshot::{Snapshot, SnapshotError};
+use crate::logging::Logging;
+use crate::metrics::Metrics;
+
+/// Why a configuration cannot be put into force.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Each part of it is right, but together they are not.
+    #[error("{file}: {error}")]
+    Snapshot {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        error: SnapshotError,
+    },
+}
+
+/// Reads `source` and compiles it.
+///
+/// # Errors
+///
+/// Where anything in it is wrong.
+pub fn load(source: &Source, metrics: &Metrics) -> Result<(Config, Snapshot), LoadError> {
+    let config = source.load()?;
+    let snapshot = Snapshot::build(&config, metrics).map_err(|error| LoadError::Snapshot {
+        file: source.to_string(),
+        error,
+    })?;
+    Ok((config, snapshot))
+}
+
+/// Puts a new configuration into force.
+pub struct Reloader {
+    source: Source,
+    /// What is in force: compared with the new one, to name what needs a new process.
+    config: Mutex<Config>,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    logging: Arc<Logging>,
+    metrics: &'static Metrics,
+}
+
+impl Reloader {
+    /// A reloader for what was loaded from `source`.
+    pub fn new(
+        source: Source,
+        config: Config,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        logging: Arc<Logging>,
+        metrics: &'static Metrics,
+    ) -> Self {
+        show(&config, metrics);
+        Self {
+            source,
+            config: Mutex::new(config),
+            snapshot,
+            logging,
+            metrics,
+        }
+    }
+
+    /// Reads the configuration again and puts it into force, or changes nothing.
+    pub fn reload(&self) {
+        let (config, snapshot) = match load(&self.source, self.metrics) {
+            Ok(loaded) => loaded,
+            Err(wrong) => {
+                self.metrics.config_reload_error.inc();
+                for line in wrong.to_string().lines() {
+                    error!("configuration not reloaded, the old one stays: {line}");
+                }
+                return;
+            }
+        };
+        let mut current = self.config.lock();
+        for key in current.restart_differences(&config) {
+            warn!("{key} differs in the file, and needs a restart to take effect");
+        }
+        self.snapshot.store(Arc::new(snapshot));
+        self.logging.set_level(config.log.level);
+        show(&config, self.metrics);
+        self.metrics.config_reload_ok.inc();
+        info!(
+            routes = config.routes.len(),
+            rules = config.limits.rules.len(),
+            mode = config.limits.mode.as_str(),
+            "configuration reloaded"
+        );
+        *current = config;
+    }
+}
+
+/// Shows in the metrics what is in force.
+fn show(config: &Config, metrics: &Metrics) {
+    use crate::config::Mode;
+    metrics.limits_mode.set(match config.limits.mode {
+        Mode::Off => 0,
+        Mode::Shadow => 1,
+        Mode::Enforce => 2,
+    });
+    metrics.rules.set(config.limits.rules.len() as i64);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // Before 1970 only where the system's clock is wrong; then there is no time to show.
+    metrics
+        .config_last_reload
+        .set(now.map_or(0.0, |now| now.as_secs_f64()));
+}
