@@ -9,11 +9,19 @@
 const SHORTEST_HIDDEN: usize = 4;
 
 /// A text whose variables are replaced, with what is needed to speak about the text as it was.
-#[derive(Debug)]
 pub(super) struct Text {
     /// What YAML reads.
     pub(super) text: String,
     replaced: Vec<Replaced>,
+}
+
+impl std::fmt::Debug for Text {
+    /// Leaves the text out: secrets are part of it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Text")
+            .field("replaced", &self.replaced)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One replacement. Columns are counted in characters, from 1.

@@ -192,5 +192,5 @@ fn messages_and_debug_output_do_not_show_values_of_the_environment() {
         "what the environment variable BRACE holds does not fit here, expected one of `x`"
     );
     assert_eq!(text.hide(2, 1, "unknown field `b`"), "unknown field `b`");
-    assert!(!format!("{:?}", text.replaced).contains("hunter2"));
+    assert!(!format!("{text:?}").contains("hunter2"));
 }
