@@ -39,6 +39,8 @@ pub struct Context {
     pub route: Option<usize>,
     /// Who asks, as the upstream and the log are told.
     pub tenant: Option<HeaderValue>,
+    /// The id by which the request is known to the upstream, once it is on its way there.
+    pub request_id: Option<HeaderValue>,
     /// What the response says of the limit.
     pub rate: Option<RateHeaders>,
     /// How it ended.
@@ -61,6 +63,7 @@ impl Context {
             started: Instant::now(),
             route: None,
             tenant: None,
+            request_id: None,
             rate: None,
             outcome: Outcome::default(),
             rewritten: None,

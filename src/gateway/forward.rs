@@ -1,14 +1,24 @@
 //! What the upstream is told of a request beyond what the client sent.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use ahash::RandomState;
 use http::{HeaderName, HeaderValue};
+use once_cell::sync::Lazy;
 use pingora::http::RequestHeader;
 
 use super::context::Context;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest request id that is taken from a client, in bytes.
+const MAX_REQUEST_ID: usize = 128;
+
+#[cfg(test)]
+mod tests;
 
 /// Prepares the request for the upstream.
 ///
@@ -17,7 +27,7 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 /// Where the header map is full, or the normal form of the path is no path to Pingora.
 pub fn prepare(
     request: &mut RequestHeader,
-    context: &Context,
+    context: &mut Context,
     peer: Option<IpAddr>,
 ) -> pingora::Result<()> {
     if let Some(target) = &context.rewritten {
@@ -40,5 +50,32 @@ pub fn prepare(
         request.insert_header(FORWARDED_FOR, address)?;
     }
     request.insert_header(FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+    let id = request_id(request);
+    context.request_id = Some(id.clone());
+    request.insert_header(REQUEST_ID, id)?;
     Ok(())
+}
+
+/// The client's request id, where it sent one that is fit to be logged, or a new one.
+fn request_id(request: &RequestHeader) -> HeaderValue {
+    let mut given = request.headers.get_all(REQUEST_ID).iter();
+    match (given.next(), given.next()) {
+        (Some(id), None) if is_id(id.as_bytes()) => id.clone(),
+        _ => new_request_id(),
+    }
+}
+
+fn is_id(bytes: &[u8]) -> bool {
+    (1..=MAX_REQUEST_ID).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+}
+
+/// 32 hexadecimal digits: half of them are this process's, half count its requests. Unique, and no
+/// secret.
+fn new_request_id() -> HeaderValue {
+    static PROCESS: Lazy<u64> = Lazy::new(|| RandomState::new().hash_one(std::process::id()));
+    static REQUESTS: AtomicU64 = AtomicU64::new(0);
+    let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
+    let id = format!("{:016x}{number:016x}", *PROCESS);
+    // Hexadecimal digits are a header's value; the other arm is never taken.
+    HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
 }

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use http::HeaderValue;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::l4::socket::SocketAddr;
 use pingora::upstreams::peer::HttpPeer;
@@ -174,7 +175,7 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         }
         let tries = ctx.tried.len() as u32;
         if let Some(route) = ctx.route() {
-            route.upstream.count_error(&error);
+            route.upstream.failed(&error);
             // Nothing was sent, so that a retry is safe whatever the method is.
             error.set_retry(tries <= route.upstream.retries);
         }
@@ -190,7 +191,7 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         if let (ErrorSource::Upstream, true, Some(route)) =
             (error.esource(), !is_connect_error(error), ctx.route())
         {
-            route.upstream.count_error(error);
+            route.upstream.failed(error);
         }
         let reason = upstream::reason_of(error);
         let begun = session
@@ -240,12 +241,20 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
             path = request.uri.path(),
             status = session.response_written().map_or(0, |response| response.status.as_u16()),
             route = route.map_or("none", |route| &route.id),
-            tenant = ctx.tenant.as_ref().map_or("", |tenant| tenant.to_str().unwrap_or("")),
+            tenant = text(ctx.tenant.as_ref()),
+            request_id = text(ctx.request_id.as_ref()),
             outcome = ctx.outcome.as_str(),
             micros = took.as_micros() as u64,
             aborted = error.is_some_and(|error| *error.esource() == ErrorSource::Downstream),
         );
     }
+}
+
+/// A header's value for the log.
+fn text(value: Option<&HeaderValue>) -> &str {
+    value
+        .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+        .unwrap_or_default()
 }
 
 /// Whether no connection to the upstream was made.

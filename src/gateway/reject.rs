@@ -184,10 +184,10 @@ impl Rejection<'_> {
             rate.write(families, &mut response)?;
         }
         if let Some(methods) = &self.allow {
-            response.insert_header(header::ALLOW, methods.as_str())?;
+            response.insert_header("Allow", methods.as_str())?;
         }
         if let Some(challenge) = self.challenge {
-            response.insert_header(header::WWW_AUTHENTICATE, challenge)?;
+            response.insert_header("WWW-Authenticate", challenge)?;
         }
         keep_open_past_a_small_body(session);
         let headless = session.req_header().method == Method::HEAD;

@@ -4,19 +4,25 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pingora::lb::Backend;
 use pingora::lb::selection::{BackendIter, BackendSelection, RoundRobin};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
+use tracing::warn;
 
 use super::reject::Reason;
 use crate::config;
 use crate::metrics::{Metrics, UpstreamMetrics};
 
+/// How often the log says that exchanges with one upstream fail.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
 /// An upstream, ready to be asked.
 pub struct Upstream {
+    name: String,
     /// Its servers, each as often as its weight says. This is the selection alone of Pingora's
     /// load balancer, whose own `select` allocates on each call.
     servers: Arc<RoundRobin>,
@@ -27,6 +33,14 @@ pub struct Upstream {
     pub retries: u32,
     /// Its metrics.
     pub metrics: UpstreamMetrics,
+    failures: Mutex<Failures>,
+}
+
+/// Failures that the log has not told of yet.
+#[derive(Default)]
+struct Failures {
+    untold: u64,
+    told_at: Option<Instant>,
 }
 
 impl Upstream {
@@ -42,12 +56,14 @@ impl Upstream {
             })
             .collect();
         Self {
+            name: name.to_owned(),
             servers: Arc::new(RoundRobin::build(&servers)),
             connect_timeout: config.connect_timeout,
             read_timeout: config.read_timeout,
             idle_timeout: config.idle_timeout,
             retries: config.retries,
             metrics: metrics.upstream(name),
+            failures: Mutex::default(),
         }
     }
 
@@ -80,13 +96,30 @@ impl Upstream {
         Box::new(peer)
     }
 
-    /// Counts a failed exchange.
-    pub fn count_error(&self, error: &Error) {
+    /// Counts a failed exchange, and tells the log of it, though not of each one: an upstream that
+    /// is down would flood it.
+    pub fn failed(&self, error: &Error) {
         use ErrorType::{ConnectError, ConnectNoRoute, ConnectRefused};
         match error.etype() {
             etype if is_timeout(etype) => self.metrics.timeouts.inc(),
             ConnectRefused | ConnectNoRoute | ConnectError => self.metrics.connect_errors.inc(),
             _ => self.metrics.resets.inc(),
+        }
+        let mut failures = self.failures.lock();
+        failures.untold += 1;
+        if failures
+            .told_at
+            .is_none_or(|at| at.elapsed() >= REPORT_EVERY)
+        {
+            warn!(
+                upstream = self.name,
+                failed = failures.untold,
+                "exchange failed: {error}"
+            );
+            *failures = Failures {
+                untold: 0,
+                told_at: Some(Instant::now()),
+            };
         }
     }
 }
