@@ -598,3 +598,22 @@ fn shadow_decides_without_rejecting_and_off_forwards_everything_by_sighup() {
     assert_eq!(gateway.get("shop-b", "/x").status, 200);
     assert_eq!(gateway.get("shop-b", "/x").status, 429);
 }
+
+#[test]
+fn a_connection_that_the_client_wants_closed_is_closed() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(&Config::new(&upstream).default_rule(1, ONE_A_DAY));
+    let requests = [
+        "GET /x HTTP/1.1\r\nHost: test\r\nX-Api-Key: shop-a\r\nConnection: close\r\n\r\n",
+        "GET /x HTTP/1.0\r\nHost: test\r\nX-Api-Key: shop-a\r\n\r\n",
+    ];
+    // The first is forwarded, the second is over the limit.
+    for (request, status) in [(requests[0], 200), (requests[1], 429)] {
+        let mut client = gateway.connect();
+        client.send(request.as_bytes()).unwrap();
+        let response = client.read_response("GET").unwrap();
+        assert_eq!(response.status, status);
+        assert_eq!(response.header("Connection"), Some("close"));
+        eventually("it is closed", || !client.is_open());
+    }
+}

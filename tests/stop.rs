@@ -1,9 +1,10 @@
 //! SIGTERM: the process ends as soon as it can, and no request is lost.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod harness;
 
 use harness::{Answer, Client, Config, Gateway, ONE_A_DAY, PATIENCE, Store, Upstream, eventually};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Far below the default grace period of 10 s: who waits for all of it fails.
@@ -101,4 +102,56 @@ fn it_says_that_it_is_not_ready_before_it_closes_the_door() {
     assert_eq!(health, Some(200));
     let status = gateway.wait_exit(PATIENCE);
     assert!(status.success(), "{status}\n{}", gateway.log());
+}
+
+/// Clients that send one request after the other, and turn elsewhere where they are told that the
+/// connection ends, as a load balancer does.
+fn clients_until_told_to_go(gateway: &Gateway, clients: usize) -> Vec<JoinHandle<u64>> {
+    let client = |_| {
+        let address = gateway.address().to_owned();
+        std::thread::spawn(move || {
+            let mut client = Client::connect(&address).unwrap();
+            for answered in 1.. {
+                let response = client
+                    .get("shop-a", "/x")
+                    .expect("each request is answered");
+                assert!(matches!(response.status, 200 | 429), "{response:?}");
+                if response.header("Connection") == Some("close") {
+                    return answered;
+                }
+            }
+            unreachable!("the range has no end")
+        })
+    };
+    (0..clients).map(client).collect()
+}
+
+#[test]
+fn two_hundred_reloads_and_a_stop_under_load_lose_no_request() {
+    for store in Store::each() {
+        let upstream = Upstream::start();
+        let config = Config::new(&upstream)
+            .section("server: { threads: 2, drain_delay: 1s }")
+            .default_rule(1000, 100.0)
+            .store(&store);
+        let mut gateway = Gateway::start(&config);
+        let clients = clients_until_told_to_go(&gateway, 4);
+        let reloads = "aforo_config_reload_total{result=\"ok\"}";
+        for _ in 0..200 {
+            let before = gateway.metric(reloads);
+            gateway.signal("HUP");
+            eventually("the file is read again", || {
+                gateway.metric(reloads) > before
+            });
+        }
+
+        gateway.signal("TERM");
+        let answered: u64 = clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .sum();
+        assert!(answered > 200, "there was load: {answered}");
+        let status = gateway.wait_exit(PATIENCE);
+        assert!(status.success(), "{status}\n{}", gateway.log());
+    }
 }

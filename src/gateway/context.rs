@@ -37,7 +37,7 @@ pub struct Context {
     pub started: Instant,
     /// The place of its route among the snapshot's.
     pub route: Option<usize>,
-    /// Who asks, as the upstream and the log are told.
+    /// Who asks, where upstream or log are told.
     pub tenant: Option<HeaderValue>,
     /// The id by which the request is known to the upstream, once it is on its way there.
     pub request_id: Option<HeaderValue>,

@@ -98,19 +98,19 @@ pub async fn judge<'s, P: Policy>(
         id: &route.id,
         cost: route.cost,
     };
-    let name = policy.tenant(&asked);
-    let named = name
-        .as_ref()
-        .map_err(|error| *error)
-        .and_then(|name| tenant::header_value(name));
-    let (Ok(name), Ok(header_value)) = (name, named) else {
+    let Ok(name) = policy
+        .tenant(&asked)
+        .and_then(|name| tenant::check(&name).map(|()| name))
+    else {
         let mut rejection = Rejection::new(Reason::Unauthorized);
         rejection.challenge = Some(&snapshot.challenge);
         verdict.outcome = Outcome::Unauthorized;
         verdict.rejection = Some(rejection);
         return verdict;
     };
-    verdict.tenant = Some(header_value);
+    if snapshot.tells_tenant() {
+        verdict.tenant = tenant::header_value(&name);
+    }
 
     let cost = policy.cost(&asked, &of_route);
     let rule = snapshot.rules.find(&name, &route.id);

@@ -83,13 +83,13 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        // Pingora's own are infinite from the second request of a connection on.
-        let idle = if self.lifecycle.is_draining() {
-            None
-        } else {
-            Some(whole_seconds(ctx.snapshot.idle_timeout))
-        };
-        session.set_keepalive(idle);
+        // Pingora's own are infinite from the second request of a connection on. Where the client
+        // wants the connection closed, closed it stays.
+        if self.lifecycle.is_draining() {
+            session.set_keepalive(None);
+        } else if session.get_keepalive().is_some() {
+            session.set_keepalive(Some(whole_seconds(ctx.snapshot.idle_timeout)));
+        }
         session.set_read_timeout(Some(ctx.snapshot.body_timeout));
         session.set_write_timeout(Some(ctx.snapshot.body_timeout));
         Ok(())

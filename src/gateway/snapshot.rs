@@ -129,6 +129,13 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Whether anybody is told the tenant's name.
+    pub fn tells_tenant(&self) -> bool {
+        self.access_log || self.tenant.forward.is_some()
+    }
+}
+
 /// The rules of the file.
 fn rules_of(limits: &config::Limits) -> Result<RuleSet, RuleError> {
     let rule = |limits: &config::RuleLimits| Rule::new(limits.capacity, limits.refill_per_second);
