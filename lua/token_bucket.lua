@@ -16,7 +16,8 @@
 --
 -- A take that grants nothing writes nothing, so that rejected requests neither move the clock
 -- nor round the level; but for a debt, and for a stored time that lies in the future, which
--- would otherwise stop the refill. The caller vouches for the numbers: they are not checked here.
+-- would otherwise stop the refill, or a level that lies below what a debt may do, which would
+-- never come back. The caller vouches for the numbers: they are not checked here.
 
 local capacity = tonumber(ARGV[1])
 local refill = tonumber(ARGV[2])
@@ -41,16 +42,22 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local stored = redis.call('HMGET', KEYS[1], 'tokens', 'ts')
 local tokens = tonumber(stored[1])
 local ts = tonumber(stored[2])
-local behind = false
+local mend = false
 if not tokens or not ts or tokens ~= tokens or ts ~= ts then
   tokens = capacity
   if seed >= 0 then
     tokens = seed
   end
-elseif ts > now then
-  behind = true
 else
-  tokens = tokens + (now - ts) * refill / 1000
+  if tokens < -capacity then
+    tokens = -capacity
+    mend = true
+  end
+  if ts > now then
+    mend = true
+  elseif not mend then
+    tokens = tokens + (now - ts) * refill / 1000
+  end
 end
 tokens = math.min(capacity, tokens)
 if debt > 0 then
@@ -62,7 +69,7 @@ local more = math.min(extra, (tokens - granted + EPSILON) / divisor)
 granted = granted + math.max(0, math.floor(more / cost)) * cost
 tokens = tokens - granted
 
-if granted > 0 or debt > 0 or behind then
+if granted > 0 or debt > 0 or mend then
   redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'ts', string.format('%.0f', now))
   redis.call('PEXPIRE', KEYS[1], ttl)
 end

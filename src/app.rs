@@ -158,7 +158,9 @@ impl Start {
         let stopper = Arc::new(Stopper::new(lifecycle, timing, Arc::clone(&logging)));
         let close = stopper.watch();
         let reloader = Reloader::new(self.source, config, snapshot, logging, metrics);
-        signals.handle_with(Arc::new(Running { reloader, stopper }));
+        signals
+            .handle_with(Arc::new(Running { reloader, stopper }))
+            .map_err(StartError::Signals)?;
         server.run(RunArgs {
             shutdown_signal: Box::new(close),
         });
@@ -240,12 +242,15 @@ fn check_ports(config: &Config) -> Result<(), StartError> {
     let addresses = listeners
         .map(|(place, listener)| (listener.address, format!("listeners[{place}].address")))
         .chain([(config.admin.address, "admin.address".to_owned())]);
-    for (address, key) in addresses {
-        TcpListener::bind(address).map_err(|error| StartError::Bind {
-            address,
-            key,
-            error,
-        })?;
-    }
-    Ok(())
+    // All of them at once, for they may get in each other's way too; closed when all are bound.
+    addresses
+        .map(|(address, key)| {
+            TcpListener::bind(address).map_err(|error| StartError::Bind {
+                address,
+                key,
+                error,
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map(drop)
 }

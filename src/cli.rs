@@ -147,6 +147,12 @@ fn ended(result: Result<(), (u8, String)>) -> ExitCode {
     }
 }
 
+/// Writes to standard output.
+fn say(text: &str) -> Result<(), String> {
+    writeln!(std::io::stdout(), "{text}")
+        .map_err(|error| format!("cannot write the answer: {error}"))
+}
+
 fn complain(message: &str) {
     // Nobody is left to tell where standard error is gone.
     let _ = writeln!(std::io::stderr(), "{message}");
@@ -175,8 +181,7 @@ impl Check {
         if self.connect {
             summary.push_str(&connected(&config).map_err(|e| (FAILED, e))?);
         }
-        println!("{}", summary.trim_end());
-        Ok(())
+        say(summary.trim_end()).map_err(|error| (FAILED, error))
     }
 }
 
@@ -192,6 +197,5 @@ fn connected(config: &Config) -> Result<String, String> {
 }
 
 fn health(source: &Source) -> Result<(), (u8, String)> {
-    let config = source.load().map_err(|error| (WRONG, error.to_string()))?;
-    health::ask(config.admin.address).map_err(|error| (WRONG, error.to_string()))
+    health::ask(source.admin_address()).map_err(|error| (WRONG, error.to_string()))
 }

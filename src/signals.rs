@@ -1,11 +1,13 @@
 //! Signals: HUP reloads, TERM, INT and QUIT stop, a second of those stops at once.
 //!
 //! They are caught from the first moment of a gateway's life on, for the default of most is to
-//! kill. Until there is something to reload, a HUP is kept for later.
+//! kill. Until there is something to reload, a HUP is kept for later. Reloads have a thread of
+//! their own: one that hangs, on a name that does not resolve, does not make the process deaf.
 
 use std::io;
 use std::process;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -23,13 +25,14 @@ pub trait Handler: Send + Sync + 'static {
 /// Signals that are caught and wait for somebody to act on them.
 pub struct Caught {
     state: Arc<Mutex<State>>,
+    /// Taken by the thread that reloads. Holds one HUP: what came meanwhile is served by one
+    /// reload.
+    reloads: Receiver<()>,
 }
 
 #[derive(Default)]
 struct State {
     handler: Option<Arc<dyn Handler>>,
-    /// A HUP came before there was anything to reload.
-    reload_wanted: bool,
     stopping: bool,
 }
 
@@ -43,42 +46,41 @@ impl Caught {
         let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT, SIGQUIT])?;
         let state = Arc::<Mutex<State>>::default();
         let shared = Arc::clone(&state);
+        let (reload, reloads) = mpsc::sync_channel(1);
         thread::Builder::new()
             .name("aforo-signals".to_owned())
             .spawn(move || {
                 for signal in signals.forever() {
-                    match signal {
-                        SIGHUP => on_reload(&shared),
-                        _ => on_stop(&shared),
+                    if signal == SIGHUP {
+                        // Full: a reload that has not begun yet will see the same file.
+                        let _ = reload.try_send(());
+                    } else {
+                        stop(&shared);
                     }
                 }
             })?;
-        Ok(Self { state })
+        Ok(Self { state, reloads })
     }
 
     /// Lets `handler` act from now on, also on a HUP that came before.
-    pub fn handle_with(&self, handler: Arc<dyn Handler>) {
-        let mut state = self.state.lock();
-        state.handler = Some(Arc::clone(&handler));
-        let reload = std::mem::take(&mut state.reload_wanted);
-        drop(state);
-        if reload {
-            handler.reload();
-        }
+    ///
+    /// # Errors
+    ///
+    /// Where there can be no thread to reload in.
+    pub fn handle_with(self, handler: Arc<dyn Handler>) -> io::Result<()> {
+        self.state.lock().handler = Some(Arc::clone(&handler));
+        thread::Builder::new()
+            .name("aforo-reload".to_owned())
+            .spawn(move || {
+                while self.reloads.recv().is_ok() {
+                    handler.reload();
+                }
+            })?;
+        Ok(())
     }
 }
 
-fn on_reload(shared: &Mutex<State>) {
-    let mut state = shared.lock();
-    let handler = state.handler.clone();
-    state.reload_wanted = handler.is_none();
-    drop(state);
-    if let Some(handler) = handler {
-        handler.reload();
-    }
-}
-
-fn on_stop(shared: &Mutex<State>) {
+fn stop(shared: &Mutex<State>) {
     let mut state = shared.lock();
     let second = std::mem::replace(&mut state.stopping, true);
     match state.handler.clone() {

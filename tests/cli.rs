@@ -332,3 +332,26 @@ fn the_demo_prints_three_curl_lines_that_give_200_200_429() {
         .collect();
     assert_eq!(statuses, ["200", "200", "429"], "{:#?}", lines());
 }
+
+// Health.
+
+#[test]
+fn health_asks_the_running_gateway_and_not_the_file() {
+    let ask = |path: &Path| {
+        let (process, status) = Process::run_aforo(&["health", "-c", path.to_str().unwrap()]);
+        (status.code().unwrap(), process.stderr())
+    };
+    let mut gateway = Gateway::start(&config());
+    let path = gateway.config_path().to_owned();
+    assert_eq!(ask(&path), (0, String::new()));
+
+    // A file that a reload refuses does not make the gateway ill.
+    let spoiled = fs::read_to_string(&path).unwrap() + "\nsurprise: true\n";
+    fs::write(&path, spoiled).unwrap();
+    assert_eq!(ask(&path), (0, String::new()));
+
+    gateway.signal("TERM");
+    gateway.wait_exit(harness::PATIENCE);
+    let (code, errors) = ask(&path);
+    assert_eq!((code, errors.lines().count()), (1, 1), "{errors}");
+}

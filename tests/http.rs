@@ -617,3 +617,91 @@ fn a_connection_that_the_client_wants_closed_is_closed() {
         eventually("it is closed", || !client.is_open());
     }
 }
+
+#[test]
+fn requests_that_are_sent_ahead_are_all_answered() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(&Config::new(&upstream).default_rule(2, ONE_A_DAY));
+    let mut client = gateway.connect();
+    let one =
+        |path: &str| format!("GET {path} HTTP/1.1\r\nHost: test\r\nX-Api-Key: shop-a\r\n\r\n");
+    let all: String = ["/a", "/%2f", "/b", "/c"].map(one).concat();
+    client.send(all.as_bytes()).unwrap();
+    for status in [200, 400, 200, 429] {
+        assert_eq!(client.read_response("GET").unwrap().status, status);
+    }
+    assert_eq!(upstream.targets(), ["/a", "/b"]);
+}
+
+#[test]
+fn who_waits_to_be_told_to_send_its_body_is_told_that_the_connection_ends() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(&Config::new(&upstream).default_rule(1, ONE_A_DAY));
+    assert_eq!(gateway.get("shop-a", "/x").status, 200);
+    let mut client = gateway.connect();
+    let request = "POST /x HTTP/1.1\r\nHost: test\r\nX-Api-Key: shop-a\r\nExpect: 100-continue\r\n\
+                   Content-Length: 10\r\n\r\n";
+    client.send(request.as_bytes()).unwrap();
+    let response = client.read_response("POST").unwrap();
+    assert_eq!(response.status, 429);
+    assert_eq!(response.header("Connection"), Some("close"));
+}
+
+#[test]
+fn a_request_that_the_client_spoils_is_answered_without_rate_headers() {
+    let upstream = Upstream::start();
+    let config = Config::new(&upstream).section("timeouts: { body: 1s }");
+    let gateway = Gateway::start(&config);
+    for (body, status) in [
+        ("Content-Length: 10\r\n\r\nab", 408),
+        ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    ] {
+        let mut client = gateway.connect();
+        let request = format!("POST /x HTTP/1.1\r\nHost: test\r\nX-Api-Key: shop-a\r\n{body}");
+        client.send(request.as_bytes()).unwrap();
+        let response = client.read_response("POST").unwrap();
+        response.problem(status);
+        response.assert_no_rate_headers();
+    }
+}
+
+#[test]
+fn a_request_without_a_host_is_refused() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(&Config::new(&upstream));
+    let mut client = gateway.connect();
+    client
+        .send(b"GET /x HTTP/1.1\r\nX-Api-Key: shop-a\r\n\r\n")
+        .unwrap();
+    client.read_response("GET").unwrap().problem(400);
+    assert_eq!(upstream.count(), 0);
+}
+
+#[test]
+fn the_upstream_is_told_the_tenant_and_nothing_that_the_client_says_of_itself() {
+    let upstream = Upstream::start();
+    let config = Config::new(&upstream)
+        .section("tenant: { header: X-Api-Key, forward: X-Tenant-Id, strip_key: true }");
+    let gateway = Gateway::start(&config);
+    let response = gateway.request(
+        "GET",
+        "/x",
+        &[
+            ("X-Api-Key", "shop-a"),
+            ("X-Tenant-Id", "shop-b"),
+            ("X_Tenant_Id", "shop-b"),
+            ("X-Forwarded-For", "10.0.0.1"),
+            ("X-Forwarded-Proto", "https"),
+            ("X-Request-Id", "mine-1"),
+        ],
+        b"",
+    );
+    assert_eq!(response.status, 200);
+    let seen = upstream.only();
+    assert_eq!(seen.all("X-Api-Key"), Vec::<&str>::new());
+    assert_eq!(seen.all("X-Tenant-Id"), ["shop-a"]);
+    assert_eq!(seen.all("X_Tenant_Id"), Vec::<&str>::new());
+    assert_eq!(seen.all("X-Forwarded-For"), ["127.0.0.1"]);
+    assert_eq!(seen.all("X-Forwarded-Proto"), ["http"]);
+    assert_eq!(seen.all("X-Request-Id"), ["mine-1"]);
+}

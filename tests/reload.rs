@@ -224,3 +224,18 @@ fn resident_kib(process: &Process) -> u64 {
     let field = process.proc_status("VmRSS");
     field.trim_end_matches(" kB").parse().unwrap()
 }
+
+#[test]
+fn a_reload_that_hangs_does_not_make_the_process_deaf() {
+    let upstream = Upstream::start();
+    let mut gateway = Gateway::start(&Config::new(&upstream));
+    let path = gateway.config_path().to_owned();
+    fs::remove_file(&path).unwrap();
+    let status = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(status.success());
+
+    gateway.signal("HUP");
+    gateway.signal("TERM");
+    let status = gateway.wait_exit(PATIENCE);
+    assert!(status.success(), "{status}\n{}", gateway.log());
+}

@@ -18,7 +18,7 @@ bin=target/$profile
 work=$(mktemp -d)
 pids=()
 stop() {
-  kill "${pids[@]}" 2>/dev/null || true
+  kill -9 "${pids[@]}" 2>/dev/null || true
   wait 2>/dev/null || true
   rm -rf "$work"
 }

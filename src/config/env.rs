@@ -288,8 +288,8 @@ impl Text {
         (line, file_column)
     }
 
-    /// Takes values that came from the environment out of a message about a place in the replaced text.
-    pub(super) fn hide(&self, line: usize, column: usize, message: &str) -> String {
+    /// Takes values that came from the environment out of a message.
+    pub(super) fn hide_values(&self, message: &str) -> String {
         let mut values: Vec<(&str, &str)> = self
             .replaced
             .iter()
@@ -306,6 +306,12 @@ impl Text {
                 .replace(value, &variable)
                 .replace(&value.escape_debug().to_string(), &variable);
         }
+        hidden
+    }
+
+    /// The same for a message about a place in the replaced text, which may quote a part of a value.
+    pub(super) fn hide(&self, line: usize, column: usize, message: &str) -> String {
+        let hidden = self.hide_values(message);
         if hidden != message {
             return hidden;
         }

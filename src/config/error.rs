@@ -2,6 +2,7 @@
 //!
 //! Messages are cleaned here once for all: they keep to one line, and they never show the password of a URL.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use thiserror::Error;
@@ -77,22 +78,18 @@ impl Problems {
 /// Keeps a message to one line and hides what stands between `://` and `@` of a URL.
 pub(super) fn clean(message: &str) -> String {
     let mut clean = String::with_capacity(message.len());
-    let mut rest = message;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        clean.push_str(before);
-        let end = after
-            .find(|c: char| c.is_whitespace() || matches!(c, '"' | '`'))
-            .unwrap_or(after.len());
-        rest = match after[..end].rfind('@') {
-            Some(at) => {
-                clean.push_str("***");
-                &after[at..]
-            }
-            None => after,
-        };
+    // Values stand between quotes, and may hold white space.
+    for (place, part) in message.split_inclusive(['"', '`']).enumerate() {
+        if place % 2 == 1 {
+            clean.push_str(&without_credentials(part));
+        } else {
+            let words = part.split_inclusive(char::is_whitespace);
+            clean.extend(words.map(|word| match word.contains("://") {
+                true => without_credentials(word),
+                false => Cow::Borrowed(word),
+            }));
+        }
     }
-    clean.push_str(rest);
     if clean.contains(char::is_control) {
         clean = clean
             .chars()
@@ -104,6 +101,30 @@ pub(super) fn clean(message: &str) -> String {
             .collect();
     }
     clean
+}
+
+/// Hides what stands in front of the last `@`: from `://` on, or else the word with a colon in it.
+fn without_credentials(part: &str) -> Cow<'_, str> {
+    let hidden = part.rfind('@').and_then(|at| {
+        let start = match part[..at].find("://") {
+            Some(scheme) => scheme + 3,
+            None => {
+                let colon = part[..at].find(':')?;
+                part[..colon]
+                    .rfind(char::is_whitespace)
+                    .map_or(0, |space| space + 1)
+            }
+        };
+        Some(start..at)
+    });
+    match hidden {
+        Some(hidden) => Cow::Owned(format!(
+            "{}***{}",
+            &part[..hidden.start],
+            &part[hidden.end..]
+        )),
+        None => Cow::Borrowed(part),
+    }
 }
 
 /// Every problem in a line of its own, each with the file's name.
@@ -131,6 +152,14 @@ mod tests {
             (
                 "redis://host:1 and redis://u:p@h",
                 "redis://host:1 and redis://***@h",
+            ),
+            (
+                "invalid type: string \"redis://u:two words@h:1\", expected a mapping",
+                "invalid type: string \"redis://***@h:1\", expected a mapping",
+            ),
+            (
+                "`me:secret@127.0.0.1:1` must be `host:port` (or user:password@host)",
+                "`***@127.0.0.1:1` must be `host:port` (or user:password@host)",
             ),
         ] {
             assert_eq!(clean(message), cleaned);

@@ -15,6 +15,7 @@ mod unsupported;
 mod validate;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use error::{ConfigError, Problem};
@@ -48,6 +49,16 @@ impl fmt::Display for Source {
 }
 
 impl Source {
+    /// Where the admin listener of a gateway with this configuration is, as far as that can be told: a running gateway
+    /// goes on with its old configuration when the file is no longer right, and can still be asked for its health.
+    pub fn admin_address(&self) -> SocketAddr {
+        let text = match self {
+            Self::File(path) => std::fs::read_to_string(path).unwrap_or_default(),
+            Self::BuiltIn { text, .. } => text.clone(),
+        };
+        parse::admin_address(&text).unwrap_or(Admin::default().address)
+    }
+
     /// Reads and checks everything that can be checked without a connection. Variables come from the process's
     /// environment; the names of upstream servers are resolved, which may take a moment.
     ///
@@ -77,10 +88,15 @@ pub fn parse(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
-    let file = parse::parse(name, text, env)?;
-    validate::validate(file).map_err(|problems| ConfigError::Meaning {
-        file: name.to_owned(),
-        problems,
+    let (file, text) = parse::parse(name, text, env)?;
+    validate::validate(file).map_err(|mut problems| {
+        for problem in &mut problems {
+            problem.message = text.hide_values(&problem.message);
+        }
+        ConfigError::Meaning {
+            file: name.to_owned(),
+            problems,
+        }
     })
 }
 

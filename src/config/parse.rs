@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::Deserialize;
 use serde::de::{
@@ -16,12 +17,12 @@ use super::env::{self, Text};
 use super::error::{ConfigError, clean};
 use super::raw::File;
 
-/// Reads a text whose variables are still to be replaced.
+/// Reads a text whose variables are still to be replaced. The text comes back too, to speak of what it holds.
 pub(super) fn parse(
     name: &str,
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<File, ConfigError> {
+) -> Result<(File, Text), ConfigError> {
     let text = env::replace(text, env).map_err(|failure| ConfigError::Shape {
         file: name.to_owned(),
         line: failure.line,
@@ -31,7 +32,7 @@ pub(super) fn parse(
     let file = serde_yaml::from_str::<File>(&text.text);
     let twice = serde_yaml::from_str::<Unique>(&text.text).err();
     match (file, twice) {
-        (Ok(file), None) => Ok(file),
+        (Ok(file), None) => Ok((file, text)),
         (Ok(_), Some(twice)) => Err(shape(name, &text, &twice)),
         (Err(error), None) => Err(shape(name, &text, &error)),
         (Err(error), Some(twice)) => {
@@ -46,6 +47,15 @@ pub(super) fn parse(
             }
         }
     }
+}
+
+/// The admin listener's address in a text that may have any other fault but that of being no YAML.
+pub(super) fn admin_address(text: &str) -> Option<SocketAddr> {
+    // A variable that is not set leaves nothing, as it would in a shell.
+    let env = |variable: &str| Some(std::env::var(variable).unwrap_or_default());
+    let text = env::replace(text, &env).ok()?;
+    let file: serde_yaml::Value = serde_yaml::from_str(&text.text).ok()?;
+    file.get("admin")?.get("address")?.as_str()?.parse().ok()
 }
 
 /// What is said about a key that is there twice.

@@ -284,3 +284,38 @@ fn what_a_reload_cannot_change_is_named() {
         ["store.redis", "cluster.instances"]
     );
 }
+
+#[test]
+fn an_error_of_meaning_does_not_show_what_the_environment_holds() {
+    let text = "version: 1
+listeners: [{ address: 127.0.0.1:80 }]
+upstreams: { a: { servers: [127.0.0.1:1] } }
+routes: [{ id: r, path: /*, upstream: a }]
+tenant: { header: \"${SECRET} x\" }
+";
+    let env = |_: &str| Some("hunter2pass".to_owned());
+    let error = parse("f.yaml", text, &env).expect_err("no header's name");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    assert!(error.to_string().contains("${SECRET}"), "{error}");
+}
+
+#[test]
+fn the_admin_address_is_found_in_a_file_that_is_wrong() {
+    let address = |text: &str| {
+        let source = Source::BuiltIn {
+            name: "f".to_owned(),
+            text: text.to_owned(),
+        };
+        source.admin_address().to_string()
+    };
+    assert_eq!(address("admin: { address: 127.0.0.1:7 }"), "127.0.0.1:7");
+    assert_eq!(
+        address(
+            "listeners: 5\nadmin: { address: \"127.0.0.1:7\", x: 1 }\nroutes: ${AFORO_NOT_SET}"
+        ),
+        "127.0.0.1:7"
+    );
+    for text in ["", "version: 1", "x: [", "admin: { address: here }"] {
+        assert_eq!(address(text), "127.0.0.1:9090", "{text}");
+    }
+}

@@ -39,7 +39,9 @@ pub fn prepare(
     }
     if let Some(forward) = &tenant.forward {
         // In place of the client's own, also where there is no name to tell.
-        request.remove_header(forward);
+        for spelling in &context.snapshot.forward_spellings {
+            request.remove_header(spelling);
+        }
         if let Some(name) = &context.tenant {
             request.insert_header(forward.clone(), name.clone())?;
         }

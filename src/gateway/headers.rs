@@ -42,8 +42,8 @@ pub struct RateHeaders {
     pub reset: u64,
     /// Seconds that it takes to fill an empty bucket.
     pub window: u64,
-    /// Seconds until there is more: for a request over the limit until it would pass, else until
-    /// the next token; `None` where the bucket is full.
+    /// Seconds until there is more: for a rejected request until it would pass, else until the
+    /// next token; `None` where the bucket is full.
     pub more_in: Option<u64>,
     /// Seconds after which a rejected request would pass.
     pub retry_after: Option<u64>,
@@ -59,12 +59,12 @@ impl RateHeaders {
             remaining: decision.remaining(),
             reset: decision.seconds_to_full(),
             window: decision.window_seconds(),
-            more_in: if decision.allowed {
-                decision.seconds_to_next_token()
-            } else {
+            more_in: if rejected {
                 retry_after
+            } else {
+                decision.seconds_to_next_token()
             },
-            retry_after: if rejected { retry_after } else { None },
+            retry_after: retry_after.filter(|_| rejected),
         }
     }
 

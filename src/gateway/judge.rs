@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderValue, Uri, header};
+use http::{HeaderValue, Uri, Version, header};
 use pingora::http::RequestHeader;
 
 use super::context::Outcome;
@@ -55,6 +55,9 @@ pub async fn judge<'s, P: Policy>(
     request: &RequestHeader,
     peer: Option<IpAddr>,
 ) -> Verdict<'s> {
+    if request.version == Version::HTTP_11 && host(request).is_none() {
+        return Verdict::rejected(Outcome::Error, Rejection::new(Reason::BadRequest));
+    }
     let Some((raw_path, query)) = target(request) else {
         return Verdict::rejected(Outcome::Error, Rejection::new(Reason::BadPath));
     };

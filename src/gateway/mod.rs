@@ -90,6 +90,8 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         } else if session.get_keepalive().is_some() {
             session.set_keepalive(Some(whole_seconds(ctx.snapshot.idle_timeout)));
         }
+        // Else what a client sends before it has its answer would be dropped without one.
+        session.set_pipelining_enabled(true);
         session.set_read_timeout(Some(ctx.snapshot.body_timeout));
         session.set_write_timeout(Some(ctx.snapshot.body_timeout));
         Ok(())
@@ -203,7 +205,7 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         if let (Some(reason), false) = (reason, begun) {
             error_code = reason.status().as_u16();
             let mut rejection = Rejection::new(reason);
-            rejection.rate = ctx.rate;
+            rejection.rate = ctx.rate.filter(|_| reason.is_upstreams());
             if let Err(error) = rejection.write(session, &ctx.snapshot.headers).await {
                 debug!("the client was gone before its error was written: {error}");
             }

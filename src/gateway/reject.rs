@@ -80,6 +80,12 @@ impl Reason {
         }
     }
 
+    /// Whether it is the upstream that failed. The request was within its limit then, and the
+    /// answer says what is left of it.
+    pub fn is_upstreams(self) -> bool {
+        matches!(self, Self::BadGateway | Self::GatewayTimeout)
+    }
+
     /// The problem as JSON. Constant, so that a client that hammers its limit costs no text.
     fn body(self) -> &'static str {
         match self {
@@ -205,7 +211,9 @@ impl Rejection<'_> {
 /// Pingora closes a connection when it answers before the request's body was read. A small one is
 /// cheaper to read than a new connection is to make.
 fn keep_open_past_a_small_body(session: &mut Session) {
-    if session.is_body_done() {
+    // Who waits to be told to go on will not send the body now, and must not send the next request
+    // in its place.
+    if session.is_body_done() || session.get_header(header::EXPECT).is_some() {
         return;
     }
     let declared = session

@@ -43,6 +43,7 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         shutdown: ShutdownWatch,
         listeners_per_fd: usize,
     ) {
+        let _listens = Listens;
         if let Store::Redis(redis) = self.limiter.store() {
             redis.connect(REDIS_PATIENCE).await;
         }
@@ -63,6 +64,18 @@ impl<S: Service + 'static> Service for GatewayService<S> {
 
     fn threads(&self) -> Option<usize> {
         self.proxy.threads()
+    }
+}
+
+/// Ends the process where the listeners cannot be opened after all: Pingora panics then, and a
+/// process that goes on without them helps nobody.
+struct Listens;
+
+impl Drop for Listens {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::exit(3);
+        }
     }
 }
 

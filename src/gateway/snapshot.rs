@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use thiserror::Error;
 
 use super::policy::Mode;
@@ -32,6 +33,9 @@ pub struct Snapshot {
     pub headers: config::Headers,
     /// Where the key is, and what the upstream is told.
     pub tenant: config::Tenant,
+    /// Names that an upstream may take for that of `tenant.forward`: a client's headers of these
+    /// names are removed.
+    pub forward_spellings: Vec<HeaderName>,
     /// The answer to a request without a key: how to send one.
     pub challenge: String,
     /// How long a client's connection may be idle between requests.
@@ -121,6 +125,7 @@ impl Snapshot {
             },
             headers: config.limits.headers,
             challenge: tenant::challenge(&config.tenant.header),
+            forward_spellings: config.tenant.forward.iter().flat_map(spellings).collect(),
             tenant: config.tenant.clone(),
             idle_timeout: config.timeouts.idle,
             body_timeout: config.timeouts.body,
@@ -134,6 +139,33 @@ impl Snapshot {
     pub fn tells_tenant(&self) -> bool {
         self.access_log || self.tenant.forward.is_some()
     }
+}
+
+/// A header's name, and the names that differ from it by underscores: gateways to CGI and the like
+/// make one variable of all of them.
+fn spellings(name: &HeaderName) -> Vec<HeaderName> {
+    let mut spellings = vec![String::new()];
+    for letter in name.as_str().chars() {
+        let other = match letter {
+            '-' => Some('_'),
+            '_' => Some('-'),
+            _ => None,
+        };
+        // A name with very many dashes is spelled in the usual ways alone.
+        let with_other: Vec<String> = match other {
+            Some(other) if spellings.len() < 64 => spellings
+                .iter()
+                .map(|begun| format!("{begun}{other}"))
+                .collect(),
+            _ => Vec::new(),
+        };
+        spellings.iter_mut().for_each(|begun| begun.push(letter));
+        spellings.extend(with_other);
+    }
+    spellings
+        .iter()
+        .filter_map(|spelling| HeaderName::from_bytes(spelling.as_bytes()).ok())
+        .collect()
 }
 
 /// The rules of the file.

@@ -127,6 +127,12 @@ fn unique_ids(routes: &[Route], problems: &mut Problems) {
     }
 }
 
+/// Whether methods of a route admit this one: GET brings HEAD with it.
+fn admits(methods: &[http::Method], method: &http::Method) -> bool {
+    methods.contains(method)
+        || *method == http::Method::HEAD && methods.contains(&http::Method::GET)
+}
+
 fn unambiguous(routes: &[Route], problems: &mut Problems) {
     let mut same_place: HashMap<(Option<&str>, String), Vec<usize>> = HashMap::new();
     for (index, route) in routes.iter().enumerate() {
@@ -136,7 +142,8 @@ fn unambiguous(routes: &[Route], problems: &mut Problems) {
             let other = &routes[**other].methods;
             other.is_empty()
                 || route.methods.is_empty()
-                || route.methods.iter().any(|method| other.contains(method))
+                || route.methods.iter().any(|method| admits(other, method))
+                || other.iter().any(|method| admits(&route.methods, method))
         });
         if let Some(other) = clash {
             problems.add(

@@ -9,6 +9,25 @@ use crate::config::error::Problems;
 use crate::config::model::{Admin, Listener, Log, Server, Tenant, Timeouts, Tls};
 use crate::config::raw;
 
+/// Far more cores than a machine has.
+const MOST_THREADS: usize = 1024;
+
+/// Headers that Aforo writes itself on a request or a response: a tenant's name in one of them would be lost, or would
+/// pass for something else.
+const OWN_HEADERS: [&str; 11] = [
+    "forwarded",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-request-id",
+];
+
 /// Headers that carry the connection or the message itself: a key in them, or a name written into them, would break
 /// the request.
 const RESERVED_HEADERS: [&str; 10] = [
@@ -28,6 +47,12 @@ pub(super) fn server(raw: raw::Server, problems: &mut Problems) -> Server {
     let default = Server::default();
     if raw.threads == Some(0) {
         problems.add("server.threads", "must be at least 1, not 0");
+    }
+    if raw.threads.is_some_and(|threads| threads > MOST_THREADS) {
+        problems.add(
+            "server.threads",
+            format!("must be at most {MOST_THREADS}; the default is the number of cores"),
+        );
     }
     Server {
         threads: raw.threads.unwrap_or(default.threads),
@@ -126,28 +151,40 @@ pub(super) fn tenant(raw: raw::Tenant, problems: &mut Problems) -> Tenant {
 }
 
 fn address(text: &str, path: &str, problems: &mut Problems) -> Option<SocketAddr> {
-    let address = text.parse().ok();
-    if address.is_none() {
-        problems.add(
-            path,
-            format!("`{text}` is not an IP address and port, such as 0.0.0.0:8080 or [::]:8080"),
-        );
+    let address: Option<SocketAddr> = text.parse().ok();
+    match address {
+        Some(address) if address.port() == 0 => {
+            problems.add(
+                path,
+                format!("`{text}` has port 0, which nobody could find"),
+            );
+            None
+        }
+        Some(address) => Some(address),
+        None => {
+            problems.add(
+                path,
+                format!(
+                    "`{text}` is not an IP address and port, such as 0.0.0.0:8080 or [::]:8080"
+                ),
+            );
+            None
+        }
     }
-    address
 }
 
 /// Notes an address that one of these listeners already takes, itself or as a part of all addresses.
 fn taken(address: SocketAddr, listeners: &[Option<Listener>], path: &str, problems: &mut Problems) {
-    // Port 0 is a new port each time.
-    if address.port() == 0 {
-        return;
-    }
     let other = listeners.iter().enumerate().find_map(|(index, listener)| {
         let other = listener.as_ref()?.address;
         let same_ip = address.ip() == other.ip();
         let same_kind = address.is_ipv4() == other.is_ipv4();
         let any = address.ip().is_unspecified() || other.ip().is_unspecified();
-        let clash = address.port() == other.port() && (same_ip || same_kind && any);
+        // [::] takes the port of every IPv4 address too.
+        let all = [address, other]
+            .iter()
+            .any(|one| one.is_ipv6() && one.ip().is_unspecified());
+        let clash = address.port() == other.port() && (same_ip || same_kind && any || all);
         clash.then_some((index, other))
     });
     if let Some((index, other)) = other {
@@ -166,6 +203,13 @@ fn header(name: &str, path: &str, problems: &mut Problems) -> Option<HeaderName>
             problems.add(
                 path,
                 format!("`{name}` belongs to HTTP itself, use a header such as X-Api-Key"),
+            );
+            None
+        }
+        Ok(header) if OWN_HEADERS.contains(&header.as_str()) => {
+            problems.add(
+                path,
+                format!("`{name}` is written by Aforo itself, use a header such as X-Tenant-Id"),
             );
             None
         }

@@ -115,13 +115,20 @@ fn addresses() {
             &taken("admin.address", "0.0.0.0:8080", 0, "0.0.0.0:8080"),
         ),
         (
+            "listeners: [{ address: \"[::]:80\" }, { address: 1.1.1.1:80 }]",
+            &taken("listeners[1].address", "1.1.1.1:80", 0, "[::]:80"),
+        ),
+        (
+            "listeners: [{ address: 127.0.0.1:0 }]",
+            "listeners[0].address: `127.0.0.1:0` has port 0, which nobody could find",
+        ),
+        (
             "admin: { address: somewhere }",
             "admin.address: `somewhere` is not an IP address and port, such as 0.0.0.0:8080 or [::]:8080",
         ),
     ]);
     each_is_accepted(&[
-        "listeners: [{ address: \"[::]:80\" }, { address: 1.1.1.1:80 }]",
-        "listeners: [{ address: 127.0.0.1:0 }, { address: 127.0.0.1:0 }]",
+        "listeners: [{ address: \"[::1]:80\" }, { address: 1.1.1.1:80 }]",
         "admin: { address: \"[::1]:9090\" }",
         "admin: { token: \"\" }",
         "admin: {}",
@@ -378,7 +385,7 @@ fn routes() {
         ),
     ]);
     each_is_accepted(&[
-        "routes: [{ id: r, path: /a, methods: [GET], upstream: a }, { id: s, path: /a, methods: [POST, HEAD], upstream: a }]",
+        "routes: [{ id: r, path: /a, methods: [GET], upstream: a }, { id: s, path: /a, methods: [POST], upstream: a }]",
         "routes: [{ id: r, path: /a, upstream: a }, { id: s, path: /a, host: b, upstream: a }, { id: t, path: /a, host: \"*.b\", upstream: a }]",
         "routes: [{ id: r, path: /a/b, upstream: a }, { id: s, path: \"/a/{b}\", upstream: a }, { id: t, path: \"/a/*\", upstream: a }]",
     ]);
@@ -871,4 +878,38 @@ store: { redis: { url: redis://h:1 } }
          f.yaml: limits.rules[0].refill_per_second: of tenant `t` on route `x` must be a number from 1e-9 to 1e9, not -1\n\
          f.yaml: cluster.instances: is required with store.redis: the number of gateways that share this Redis, 1 or more"
     );
+}
+
+#[test]
+fn what_get_brings_is_taken_by_get() {
+    each_is_refused(&[(
+        "routes: [{ id: r, path: /a, methods: [GET], upstream: a }, { id: s, path: /a, methods: [POST, HEAD], upstream: a }]",
+        "routes[1]: matches the same requests as routes[0] (`r`), give them different paths, hosts or methods",
+    )]);
+}
+
+#[test]
+fn the_tenant_is_not_told_in_a_header_that_says_something_else() {
+    for name in ["X-Forwarded-For", "x-request-id", "RateLimit", "Via"] {
+        assert_eq!(
+            problems(&[&format!("tenant: {{ forward: {name} }}")]),
+            [format!(
+                "tenant.forward: `{name}` is written by Aforo itself, use a header such as X-Tenant-Id"
+            )]
+        );
+    }
+}
+
+#[test]
+fn numbers_that_nobody_means_are_refused() {
+    each_is_refused(&[
+        (
+            "server: { threads: 100000 }",
+            "server.threads: must be at most 1024; the default is the number of cores",
+        ),
+        (
+            "upstreams: { a: { servers: [127.0.0.1:1], retries: 40 } }",
+            "upstreams.a.retries: must be from 0 to 10",
+        ),
+    ]);
 }

@@ -12,6 +12,9 @@ use crate::config::error::Problems;
 use crate::config::model::{Upstream, UpstreamServer};
 use crate::config::raw;
 
+/// Retries are for a server that is gone; a request that finds none after so many is better answered.
+const MOST_RETRIES: u32 = 10;
+
 /// The largest weight: shares finer than a thousandth of another's are more likely a slip.
 const LARGEST_WEIGHT: u32 = 1000;
 
@@ -61,6 +64,13 @@ fn upstream(raw: raw::Upstream, path: &str, problems: &mut Problems) -> Upstream
     let timeout = |time, default, key: &str, problems: &mut Problems| {
         positive(time, default, &format!("{path}.{key}"), problems)
     };
+    let retries = raw.retries;
+    if retries.is_some_and(|retries| retries > MOST_RETRIES) {
+        problems.add(
+            format!("{path}.retries"),
+            format!("must be from 0 to {MOST_RETRIES}"),
+        );
+    }
     Upstream {
         servers,
         connect_timeout: timeout(
@@ -71,7 +81,7 @@ fn upstream(raw: raw::Upstream, path: &str, problems: &mut Problems) -> Upstream
         ),
         read_timeout: timeout(raw.read_timeout, READ_TIMEOUT, "read_timeout", problems),
         idle_timeout: timeout(raw.idle_timeout, IDLE_TIMEOUT, "idle_timeout", problems),
-        retries: raw.retries.unwrap_or(RETRIES),
+        retries: retries.unwrap_or(RETRIES),
     }
 }
 

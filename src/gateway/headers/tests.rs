@@ -83,9 +83,14 @@ fn remaining_is_sent_whatever_the_families_are() {
 
 #[test]
 fn what_is_forwarded_over_its_limit_has_nothing_left_and_no_time_to_come_back() {
-    let over = decision(2, 1.0, 0.5, Some(500));
+    let over = decision(7, 0.1, 2.0, Some(30_000));
     let headers = RateHeaders::of(&over, false);
     assert_eq!((headers.remaining, headers.retry_after), (0, None));
+    assert_eq!(
+        headers.more_in,
+        Some(10),
+        "until the next token, not until it would pass"
+    );
 }
 
 #[test]
