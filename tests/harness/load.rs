@@ -59,7 +59,7 @@ impl Report {
     }
 }
 
-/// Sends `total` requests at these gateways as close to one instant as 32 connections allow.
+/// Sends `total` requests at these gateways at one instant, each on a connection of its own (at most 1,000).
 /// `tenant` names the tenant of the n-th.
 pub fn burst(
     gateways: &[&Gateway],
@@ -67,7 +67,7 @@ pub fn burst(
     path: &str,
     tenant: impl Fn(usize) -> String + Sync,
 ) -> Report {
-    let connections = total.min(32);
+    let connections = total.min(1_000);
     let ready = Barrier::new(connections);
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
