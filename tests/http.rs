@@ -7,6 +7,8 @@ use harness::{
     Answer, Client, Config, Gateway, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Response, Store,
     Upstream, assert_counts_down, burst, eventually, free_port,
 };
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -704,4 +706,29 @@ fn the_upstream_is_told_the_tenant_and_nothing_that_the_client_says_of_itself() 
     assert_eq!(seen.all("X-Forwarded-For"), ["127.0.0.1"]);
     assert_eq!(seen.all("X-Forwarded-Proto"), ["http"]);
     assert_eq!(seen.all("X-Request-Id"), ["mine-1"]);
+}
+
+#[test]
+fn a_client_of_http_1_0_gets_no_chunks() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        let answer =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+        stream.write_all(answer).unwrap();
+    });
+    let gateway = Gateway::start(&Config::with_upstream_address(&address));
+    let mut stream = TcpStream::connect(gateway.address()).unwrap();
+    stream
+        .write_all(b"GET /x HTTP/1.0\r\nX-Api-Key: shop-a\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        !answer.to_lowercase().contains("transfer-encoding"),
+        "{answer}"
+    );
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
 }

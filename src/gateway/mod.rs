@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::HeaderValue;
+use http::{HeaderValue, Version, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::l4::socket::SocketAddr;
 use pingora::upstreams::peer::HttpPeer;
@@ -160,6 +160,13 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
             rate.write(&ctx.snapshot.headers, response)?;
         }
         if self.lifecycle.is_draining() {
+            session.set_keepalive(None);
+        }
+        // Pingora sends what has no length in chunks, which a client of HTTP/1.0 cannot read: for
+        // it the end of the connection is the end of the body (RFC 9112, section 6.1).
+        if session.req_header().version < Version::HTTP_11
+            && response.remove_header(&header::TRANSFER_ENCODING).is_some()
+        {
             session.set_keepalive(None);
         }
         Ok(())
