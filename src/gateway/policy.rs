@@ -9,13 +9,10 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
-use thiserror::Error;
 
 use super::tenant;
+pub use super::tenant::{MAX_TENANT_BYTES, Unauthorized};
 use crate::config;
-
-/// The longest name of a tenant, in bytes.
-pub const MAX_TENANT_BYTES: usize = 64;
 
 /// What a policy sees of a request.
 #[derive(Clone, Copy)]
@@ -44,23 +41,6 @@ pub enum Mode {
     /// Over the limit is rejected.
     #[default]
     Enforce,
-}
-
-/// Why a request has no tenant. The client is told no more than that; the reason is for logs.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Unauthorized {
-    /// No credential at all.
-    #[error("no credential")]
-    Missing,
-    /// More than one.
-    #[error("more than one credential")]
-    Repeated,
-    /// One that cannot be: empty, too long, or with bytes that do not belong there.
-    #[error("malformed credential")]
-    Malformed,
-    /// One that is not known, or no longer.
-    #[error("unknown credential")]
-    Unknown,
 }
 
 /// Answers what the limiter has to know of a request.

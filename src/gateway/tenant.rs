@@ -2,10 +2,30 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::policy::{MAX_TENANT_BYTES, Unauthorized};
+use thiserror::Error;
 
 #[cfg(test)]
 mod tests;
+
+/// The longest name of a tenant, in bytes.
+pub const MAX_TENANT_BYTES: usize = 64;
+
+/// Why a request has no tenant. The client is told no more than that; the reason is for logs.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Unauthorized {
+    /// No credential at all.
+    #[error("no credential")]
+    Missing,
+    /// More than one.
+    #[error("more than one credential")]
+    Repeated,
+    /// One that cannot be: empty, too long, or with bytes that do not belong there.
+    #[error("malformed credential")]
+    Malformed,
+    /// One that is not known, or no longer.
+    #[error("unknown credential")]
+    Unknown,
+}
 
 /// The one key in the header `name`.
 ///
