@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service as ListeningService;
@@ -17,6 +16,7 @@ use crate::admin::serve::RouterApp;
 use crate::config::{self, Config, Instances, Source};
 use crate::gateway::Gateway;
 use crate::gateway::policy::Policy;
+use crate::gateway::publisher::Publisher;
 use crate::gateway::service::{GatewayService, WhenReady};
 use crate::lifecycle::Lifecycle;
 use crate::limit::{self, Limiter, MonotonicClock};
@@ -53,6 +53,9 @@ pub enum StartError {
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
+    /// The system gives no threads.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
     /// There can be no log.
     #[error(transparent)]
     Logging(#[from] LoggingError),
@@ -64,7 +67,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::StoreUrl(_) => 1,
-            Self::Bind { .. } | Self::Signals(_) | Self::Logging(_) => 3,
+            Self::Bind { .. } | Self::Signals(_) | Self::Threads(_) | Self::Logging(_) => 3,
         }
     }
 }
@@ -118,11 +121,12 @@ impl Start {
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
         metrics.instances.set(i64::from(instances(&config)));
-        let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
+        let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
+        let publisher = Arc::new(publisher);
         let gateway = Gateway::new(
             policy,
             Arc::clone(&limiter),
-            Arc::clone(&snapshot),
+            publisher.current(),
             Arc::clone(&lifecycle),
             metrics,
         );
@@ -157,7 +161,7 @@ impl Start {
         };
         let stopper = Arc::new(Stopper::new(lifecycle, timing, Arc::clone(&logging)));
         let close = stopper.watch();
-        let reloader = Reloader::new(self.source, config, snapshot, logging, metrics);
+        let reloader = Reloader::new(self.source, config, publisher, logging, metrics);
         signals.handle_with(Arc::new(Running { reloader, stopper }));
         server.run(RunArgs {
             shutdown_signal: Box::new(close),
