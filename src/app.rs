@@ -23,6 +23,7 @@ use crate::limit::{self, Limiter, MonotonicClock};
 use crate::logging::{Logging, LoggingError};
 use crate::metrics::METRICS;
 use crate::reload::{self, LoadError, Reloader};
+use crate::rules::postgres::service::{RulesService, Settings as RulesSettings};
 use crate::signals::{Caught, Handler};
 use crate::stop::{Stopper, Timing};
 use crate::store::redis::{self, UrlError};
@@ -123,6 +124,7 @@ impl Start {
         metrics.instances.set(i64::from(instances(&config)));
         let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
+        let rules = rules_service(&config, &publisher);
         let gateway = Gateway::new(
             policy,
             Arc::clone(&limiter),
@@ -147,8 +149,12 @@ impl Start {
             limiter,
             lifecycle: Arc::clone(&lifecycle),
             addresses,
+            rules_ready: rules.as_ref().map(RulesService::ready),
             when_ready: self.when_ready,
         });
+        if let Some(rules) = rules {
+            server.add_service(rules);
+        }
         let router = admin::router(metrics, Arc::clone(&lifecycle));
         let mut admin = ListeningService::new("admin".to_owned(), RouterApp(router));
         admin.threads = Some(1);
@@ -222,6 +228,19 @@ fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
         max_local_buckets,
     };
     Ok(Limiter::new(store, MonotonicClock::new(), settings))
+}
+
+/// What follows the database, where the configuration names one.
+fn rules_service(config: &Config, publisher: &Arc<Publisher>) -> Option<RulesService> {
+    let postgres = &config.rules.as_ref()?.postgres;
+    let settings = RulesSettings {
+        url: postgres.url.expose().to_owned(),
+        address: postgres.address.clone(),
+        refresh: postgres.refresh,
+        snapshot: postgres.snapshot.clone(),
+    };
+    let publisher = Arc::clone(publisher);
+    Some(RulesService::new(settings, publisher, &METRICS))
 }
 
 /// Pingora's settings.

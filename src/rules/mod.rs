@@ -1,11 +1,13 @@
 //! Which rule holds for a tenant on a route: where rules come from, and the one immutable
 //! snapshot that requests read.
 //!
-//! Each source is a [`layer`]; the one there is so far is the [`file`]. A [`snapshot`] is what
-//! holds of all of them. What puts a snapshot into force lies above, behind the trait [`Publish`].
+//! Rules come from the [`file`] and from [`postgres`]; each source is a [`layer`], and a
+//! [`snapshot`] is what holds of both. All SQL of Aforo is in [`postgres`]. What puts a snapshot
+//! into force lies above, behind the trait [`Publish`].
 
 pub mod file;
 pub mod layer;
+pub mod postgres;
 pub mod snapshot;
 
 use std::sync::Arc;
