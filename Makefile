@@ -15,7 +15,7 @@ install = $(if $(strip $(1)),$(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRO
 help:
 	@echo 'make run    builds the release binary and starts the demo, with three curl lines to try'
 	@echo 'make build  builds the release binary, target/release/aforo'
-	@echo 'make test   format, lints and every test, against a real Redis'
+	@echo 'make test   format, lints and every test, against a real Redis and PostgreSQL'
 
 build: build-needs
 	$(CARGO) build --release --locked
@@ -31,8 +31,11 @@ test: build-needs test-needs
 build-needs:
 	$(call install,$(call missing,cmake,cmake) $(call missing,cc,gcc libc6-dev))
 
-# Tests start Redis servers of their own: the service that comes with the package is not left running.
+# Tests start servers of their own: those that come with the packages are not left running. What
+# was here before is left alone. Debian keeps PostgreSQL's programs out of the path.
 test-needs: redis_server := $(call missing,redis-server,redis-server)
+test-needs: postgres_server := $(if $(wildcard /usr/lib/postgresql/*/bin/postgres),,$(call missing,postgres,postgresql))
 test-needs: build-needs
-	$(call install,$(redis_server) $(call missing,curl,curl))
+	$(call install,$(redis_server) $(postgres_server) $(call missing,psql,postgresql-client) $(call missing,curl,curl))
 	$(if $(redis_server),$(SUDO) systemctl disable --now redis-server || $(SUDO) service redis-server stop || true,@:)
+	$(if $(postgres_server),$(SUDO) systemctl disable --now postgresql || $(SUDO) service postgresql stop || true,@:)

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service as ListeningService;
@@ -17,12 +16,14 @@ use crate::admin::serve::RouterApp;
 use crate::config::{self, Config, Instances, Source};
 use crate::gateway::Gateway;
 use crate::gateway::policy::Policy;
+use crate::gateway::publisher::Publisher;
 use crate::gateway::service::{GatewayService, WhenReady};
 use crate::lifecycle::Lifecycle;
 use crate::limit::{self, Limiter, MonotonicClock};
 use crate::logging::{Logging, LoggingError};
 use crate::metrics::METRICS;
 use crate::reload::{self, LoadError, Reloader};
+use crate::rules::postgres::service::{RulesService, Settings as RulesSettings};
 use crate::signals::{Caught, Handler};
 use crate::stop::{Stopper, Timing};
 use crate::store::redis::{self, UrlError};
@@ -53,6 +54,9 @@ pub enum StartError {
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
+    /// The system gives no threads.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
     /// There can be no log.
     #[error(transparent)]
     Logging(#[from] LoggingError),
@@ -64,7 +68,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::StoreUrl(_) => 1,
-            Self::Bind { .. } | Self::Signals(_) | Self::Logging(_) => 3,
+            Self::Bind { .. } | Self::Signals(_) | Self::Threads(_) | Self::Logging(_) => 3,
         }
     }
 }
@@ -118,11 +122,13 @@ impl Start {
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
         metrics.instances.set(i64::from(instances(&config)));
-        let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
+        let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
+        let publisher = Arc::new(publisher);
+        let rules = rules_service(&config, &publisher);
         let gateway = Gateway::new(
             policy,
             Arc::clone(&limiter),
-            Arc::clone(&snapshot),
+            publisher.current(),
             Arc::clone(&lifecycle),
             metrics,
         );
@@ -143,8 +149,12 @@ impl Start {
             limiter,
             lifecycle: Arc::clone(&lifecycle),
             addresses,
+            rules_ready: rules.as_ref().map(RulesService::ready),
             when_ready: self.when_ready,
         });
+        if let Some(rules) = rules {
+            server.add_service(rules);
+        }
         let router = admin::router(metrics, Arc::clone(&lifecycle));
         let mut admin = ListeningService::new("admin".to_owned(), RouterApp(router));
         admin.threads = Some(1);
@@ -157,7 +167,7 @@ impl Start {
         };
         let stopper = Arc::new(Stopper::new(lifecycle, timing, Arc::clone(&logging)));
         let close = stopper.watch();
-        let reloader = Reloader::new(self.source, config, snapshot, logging, metrics);
+        let reloader = Reloader::new(self.source, config, publisher, logging, metrics);
         signals
             .handle_with(Arc::new(Running { reloader, stopper }))
             .map_err(StartError::Signals)?;
@@ -220,6 +230,19 @@ fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
         max_local_buckets,
     };
     Ok(Limiter::new(store, MonotonicClock::new(), settings))
+}
+
+/// What follows the database, where the configuration names one.
+fn rules_service(config: &Config, publisher: &Arc<Publisher>) -> Option<RulesService> {
+    let postgres = &config.rules.as_ref()?.postgres;
+    let settings = RulesSettings {
+        url: postgres.url.expose().to_owned(),
+        address: postgres.address.clone(),
+        refresh: postgres.refresh,
+        snapshot: postgres.snapshot.clone(),
+    };
+    let publisher = Arc::clone(publisher);
+    Some(RulesService::new(settings, publisher, &METRICS))
 }
 
 /// Pingora's settings.

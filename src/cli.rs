@@ -14,6 +14,7 @@ use crate::app::Start;
 use crate::config::{Config, Format, Source};
 use crate::gateway::policy::Policy;
 use crate::metrics::METRICS;
+use crate::rules::postgres::{migrate, probe as database};
 use crate::store::redis::probe;
 use crate::{demo, health, reload};
 
@@ -40,6 +41,8 @@ enum Command {
     Run(Run),
     /// Validate a configuration and show what it amounts to
     Check(Check),
+    /// Make the tables of the rules in PostgreSQL, or bring them up to date
+    Migrate(File),
     /// Run with a built-in upstream and one rule, nothing else installed
     Demo(Demo),
     /// Ask a running gateway whether it is ready; exit 0 or 1
@@ -78,7 +81,7 @@ struct Run {
 struct Check {
     #[command(flatten)]
     file: File,
-    /// Also ask Redis, and say what it is
+    /// Also ask Redis and PostgreSQL, and say what they are
     #[arg(long)]
     connect: bool,
 }
@@ -113,6 +116,7 @@ fn run<P: Policy>(arguments: impl IntoIterator<Item = OsString>, policy: P) -> E
                 .map_err(|error| (error.exit_code(), error.to_string())),
         ),
         Command::Check(check) => ended(check.check()),
+        Command::Migrate(file) => ended(migrated(&file.source())),
         Command::Demo(demo) => ended(
             demo::run(demo.listen, demo.admin, demo.log.chosen())
                 .map_err(|error| (FAILED, error.to_string())),
@@ -187,13 +191,43 @@ impl Check {
 
 /// What `check --connect` finds out.
 fn connected(config: &Config) -> Result<String, String> {
-    let Some(store) = &config.store else {
-        return Ok("connect: nothing to connect to\n".to_owned());
+    let mut found = String::new();
+    if let Some(store) = &config.store {
+        let within = Duration::from_secs(2);
+        let redis = probe::describe(store.redis.url.expose(), within)
+            .map_err(|error| format!("store.redis.url: {error}"))?;
+        found.push_str(&format!("connect: {redis}\n"));
+    }
+    if let Some(rules) = &config.rules {
+        let postgres = &rules.postgres;
+        let database = database::describe(postgres.url.expose(), &postgres.address)
+            .map_err(|error| format!("rules.postgres.url: {error}"))?;
+        found.push_str(&format!("connect: {database}\n"));
+    }
+    if found.is_empty() {
+        found.push_str("connect: nothing to connect to\n");
+    }
+    Ok(found)
+}
+
+fn migrated(source: &Source) -> Result<(), (u8, String)> {
+    let config = source.load().map_err(|error| (WRONG, error.to_string()))?;
+    let Some(rules) = &config.rules else {
+        let missing = format!("{source}: rules.postgres: is missing, there is nothing to migrate");
+        return Err((WRONG, missing));
     };
-    let within = Duration::from_secs(2);
-    probe::describe(store.redis.url.expose(), within)
-        .map(|found| format!("connect: {found}\n"))
-        .map_err(|error| format!("store.redis.url: {error}"))
+    let postgres = &rules.postgres;
+    let done = migrate::run(postgres.url.expose()).map_err(|error| {
+        let message = format!("PostgreSQL at {}: {error}", postgres.address);
+        (FAILED, message.lines().collect::<Vec<_>>().join(" "))
+    })?;
+    println!(
+        "PostgreSQL at {}: {} migrations applied, {} were there",
+        postgres.address,
+        done.applied,
+        done.all - done.applied
+    );
+    Ok(())
 }
 
 fn health(source: &Source) -> Result<(), (u8, String)> {

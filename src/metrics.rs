@@ -6,8 +6,10 @@
 //! holds a tenant, a path or an address.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use once_cell::sync::Lazy;
+use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto;
 use prometheus::{
@@ -39,6 +41,13 @@ pub struct Metrics {
     pub limits_mode: IntGauge,
     /// Rules in force, the default rule not counted.
     pub rules: IntGauge,
+    /// Shown at each scrape: how long ago the database's rules were surely those in force.
+    rules_age: Gauge,
+    rules_confirmed: Mutex<Option<Instant>>,
+    /// Loads of rules from the database that took effect.
+    pub rules_reload_ok: IntCounter,
+    /// Loads that changed nothing, for the database is away or refuses.
+    pub rules_reload_error: IntCounter,
     /// Gateways that share the limits.
     pub instances: IntGauge,
     /// When the configuration in force was read, in seconds since 1970.
@@ -123,6 +132,13 @@ impl Metrics {
             ),
             &["result"],
         );
+        let rules_reloads = IntCounterVec::new(
+            opts(
+                "rules_reload_total",
+                "Loads of rules from the database by result.",
+            ),
+            &["result"],
+        );
         let build_info = GaugeVec::new(
             opts("build_info", "Always 1; the label is the version."),
             &["version"],
@@ -130,6 +146,7 @@ impl Metrics {
         let requests = registered(&registry, requests);
         let request_seconds = registered(&registry, request_seconds);
         let reloads = registered(&registry, reloads);
+        let rules_reloads = registered(&registry, rules_reloads);
         registered(&registry, build_info)
             .with_label_values(&[env!("CARGO_PKG_VERSION")])
             .set(1.0);
@@ -143,6 +160,16 @@ impl Metrics {
             upstream_errors: registered(&registry, upstream_errors),
             limits_mode: gauge(&registry, "limits_mode", "0 off, 1 shadow, 2 enforce."),
             rules: gauge(&registry, "rules", "Rules in force."),
+            rules_age: registered(
+                &registry,
+                Gauge::with_opts(opts(
+                    "rules_age_seconds",
+                    "Since the database was last known to have these rules; 0 without one.",
+                )),
+            ),
+            rules_confirmed: Mutex::new(None),
+            rules_reload_ok: rules_reloads.with_label_values(&["ok"]),
+            rules_reload_error: rules_reloads.with_label_values(&["error"]),
             instances: gauge(&registry, "instances", "Gateways that share the limits."),
             config_last_reload: registered(
                 &registry,
@@ -175,6 +202,12 @@ impl Metrics {
         }
     }
 
+    /// From now on `rules_age_seconds` counts from `when`: then the rules in force were those of
+    /// the database.
+    pub fn rules_confirmed(&self, when: Instant) {
+        *self.rules_confirmed.lock() = Some(when);
+    }
+
     /// Exports a limiter's readings from now on. For the one limiter of the process.
     pub fn watch_limiter(&self, limiter: Arc<dyn LimiterReadings>) {
         // A second limiter would be refused as a duplicate; the first stays.
@@ -189,6 +222,8 @@ impl Metrics {
     ///
     /// Where two metrics collide, which would be a mistake in this file.
     pub fn render(&self) -> prometheus::Result<String> {
+        let age = self.rules_confirmed.lock().map(|when| when.elapsed());
+        self.rules_age.set(age.unwrap_or_default().as_secs_f64());
         let mut text = Vec::with_capacity(16 * 1024);
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tracing::{error, info, warn};
 
 use crate::config::{Config, ConfigError, Source};
+use crate::gateway::publisher::Publisher;
 use crate::gateway::snapshot::{Snapshot, SnapshotError};
 use crate::logging::Logging;
 use crate::metrics::Metrics;
@@ -52,7 +52,7 @@ pub struct Reloader {
     source: Source,
     /// What is in force: compared with the new one, to name what needs a new process.
     config: Mutex<Config>,
-    snapshot: Arc<ArcSwap<Snapshot>>,
+    publisher: Arc<Publisher>,
     logging: Arc<Logging>,
     metrics: &'static Metrics,
 }
@@ -62,7 +62,7 @@ impl Reloader {
     pub fn new(
         source: Source,
         config: Config,
-        snapshot: Arc<ArcSwap<Snapshot>>,
+        publisher: Arc<Publisher>,
         logging: Arc<Logging>,
         metrics: &'static Metrics,
     ) -> Self {
@@ -70,7 +70,7 @@ impl Reloader {
         Self {
             source,
             config: Mutex::new(config),
-            snapshot,
+            publisher,
             logging,
             metrics,
         }
@@ -92,7 +92,7 @@ impl Reloader {
         for key in current.restart_differences(&config) {
             warn!("{key} differs in the file, and needs a restart to take effect");
         }
-        self.snapshot.store(Arc::new(snapshot));
+        self.publisher.publish_configuration(snapshot);
         self.logging.set_level(config.log.level);
         show(&config, self.metrics);
         self.metrics.config_reload_ok.inc();
@@ -114,7 +114,6 @@ fn show(config: &Config, metrics: &Metrics) {
         Mode::Shadow => 1,
         Mode::Enforce => 2,
     });
-    metrics.rules.set(config.limits.rules.len() as i64);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     // Before 1970 only where the system's clock is wrong; then there is no time to show.
     metrics

@@ -56,11 +56,12 @@ fn the_version_is_that_of_the_package() {
 fn every_command_explains_itself() {
     let (process, status) = Process::run_aforo(&["--help"]);
     assert!(status.success());
-    assert_says(&process.stdout(), &["run", "check", "demo"]);
+    assert_says(&process.stdout(), &["run", "check", "migrate", "demo"]);
 
     for (command, flags) in [
         ("run", &["-c"][..]),
-        ("check", &["-c"]),
+        ("check", &["-c", "--connect"]),
+        ("migrate", &["-c"]),
         ("demo", &["--listen", "--admin"]),
     ] {
         let (process, status) = Process::run_aforo(&[command, "--help"]);

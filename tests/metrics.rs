@@ -29,6 +29,9 @@ fn every_known_series_is_there_from_the_start_at_zero() {
         "aforo_store_in_flight{node=\"0\"}".to_owned(),
         "aforo_config_reload_total{result=\"ok\"}".to_owned(),
         "aforo_config_reload_total{result=\"error\"}".to_owned(),
+        "aforo_rules_reload_total{result=\"ok\"}".to_owned(),
+        "aforo_rules_reload_total{result=\"error\"}".to_owned(),
+        "aforo_rules_age_seconds".to_owned(),
     ];
     for route in ["create-order", "default"] {
         expected.push(format!("aforo_request_seconds_count{{route=\"{route}\"}}"));

@@ -450,11 +450,13 @@ pub struct RulesSource {
     pub postgres: Postgres,
 }
 
-/// How the rule table is read.
+/// How the rule table is read. Needs a new process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Postgres {
-    /// The URL, which may hold a password. Needs a new process.
+    /// The URL, which may hold a password. It is one that `sqlx` reads.
     pub url: Secret,
+    /// Where that is and as whom, for people: without the password.
+    pub address: String,
     /// The time between two polls, which find what a lost notification did not tell; more than zero.
     pub refresh: Duration,
     /// Where the last good rules are kept for a start without the database. None: nowhere.

@@ -61,6 +61,18 @@ impl Config {
             default.capacity,
             default.refill_per_second
         )?;
+        if let Some(rules) = &self.rules {
+            let postgres = &rules.postgres;
+            writeln!(
+                text,
+                "  and those of PostgreSQL at {}, which win; asked each {}",
+                postgres.address,
+                format_duration(postgres.refresh)
+            )?;
+            if let Some(path) = &postgres.snapshot {
+                writeln!(text, "  kept in {}", path.display())?;
+            }
+        }
         writeln!(text, "mode: {}", self.limits.mode.as_str())?;
         match &self.store {
             None => writeln!(text, "state: in this process")?,
@@ -91,10 +103,9 @@ impl Config {
         let redis = |config: &Self| config.store.as_ref().map(|store| store.redis.clone());
         let (old_redis, new_redis) = (redis(self), redis(new));
         let both = old_redis.as_ref().zip(new_redis.as_ref());
-        let postgres = |config: &Self| {
-            let rules = config.rules.as_ref();
-            rules.map(|rules| rules.postgres.url.clone())
-        };
+        let postgres = |config: &Self| config.rules.as_ref().map(|rules| rules.postgres.clone());
+        let (old_postgres, new_postgres) = (postgres(self), postgres(new));
+        let rules = old_postgres.as_ref().zip(new_postgres.as_ref());
         let (old, new) = (self, new);
         [
             ("listeners", old.listeners != new.listeners),
@@ -134,7 +145,22 @@ impl Config {
                 "store.redis.breaker",
                 both.is_some_and(|(old, new)| old.breaker != new.breaker),
             ),
-            ("rules.postgres.url", postgres(old) != postgres(new)),
+            (
+                "rules.postgres",
+                old_postgres.is_some() != new_postgres.is_some(),
+            ),
+            (
+                "rules.postgres.url",
+                rules.is_some_and(|(old, new)| old.url != new.url),
+            ),
+            (
+                "rules.postgres.refresh",
+                rules.is_some_and(|(old, new)| old.refresh != new.refresh),
+            ),
+            (
+                "rules.postgres.snapshot",
+                rules.is_some_and(|(old, new)| old.snapshot != new.snapshot),
+            ),
             ("cluster.instances", old.cluster != new.cluster),
         ]
         .into_iter()

@@ -220,6 +220,8 @@ fn the_summary_is_a_handful_of_lines() {
     for line in [
         "  reports → *.example.com/reports/* (any method) → orders",
         "  orders → 127.0.0.1:9000, 127.0.0.1:9001 weight=2",
+        "  and those of PostgreSQL at 127.0.0.1:5432/aforo as aforo, which win; asked each 30s",
+        "  kept in /var/lib/aforo/rules.json",
         "state: in Redis at 127.0.0.1:6379, timeout 5ms, shared by 2 gateways",
     ] {
         assert!(
@@ -263,6 +265,21 @@ fn what_a_reload_cannot_change_is_named() {
             "in_flight: 256",
             "in_flight: 255",
             vec!["store.redis.in_flight"],
+        ),
+        (
+            "aforo@127.0.0.1/aforo",
+            "aforo@127.0.0.2/aforo",
+            vec!["rules.postgres.url"],
+        ),
+        (
+            "refresh: 30s",
+            "refresh: 31s",
+            vec!["rules.postgres.refresh"],
+        ),
+        (
+            "/var/lib/aforo/rules.json",
+            "/var/lib/aforo/others.json",
+            vec!["rules.postgres.snapshot"],
         ),
         ("instances: 2", "instances: 3", vec!["cluster.instances"]),
         // What a reload does change.

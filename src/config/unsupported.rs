@@ -119,12 +119,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
             }
         }
     }
-    if file.rules.is_some() {
-        refuse(
-            "rules.postgres".to_owned(),
-            "leave rules out, limits.rules of the file are",
-        );
-    }
     if file
         .cluster
         .as_ref()

@@ -116,7 +116,7 @@ pub async fn judge<'s, P: Policy>(
     }
 
     let cost = policy.cost(&asked, &of_route);
-    let rule = snapshot.rules.find(&name, &route.id);
+    let rule = snapshot.rules.find(&name, &route.id, route.cost);
     let mode = mode_of(snapshot, rule, policy.mode(&asked, &of_route));
     if cost > 0 && mode > Mode::Exempt {
         let key = BucketKey {

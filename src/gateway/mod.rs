@@ -11,6 +11,7 @@ pub mod headers;
 pub mod judge;
 pub mod path;
 pub mod policy;
+pub mod publisher;
 pub mod reject;
 pub mod routes;
 pub mod service;

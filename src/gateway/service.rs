@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
+use tokio::sync::watch;
 use tracing::info;
 
 use crate::lifecycle::Lifecycle;
@@ -15,6 +16,9 @@ use crate::store::Store;
 /// How long the listeners wait for the first connection to Redis. Without it they open all the
 /// same, and requests are decided on this gateway's share.
 const REDIS_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the listeners wait for the first rules of the database. Its service gives up earlier,
+/// and then says so; this is for one that does not say anything.
+const RULES_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is looked whether the listeners are open.
 const LISTENING_POLL: Duration = Duration::from_millis(1);
 
@@ -28,7 +32,9 @@ pub struct GatewayService<S> {
     pub lifecycle: Arc<Lifecycle>,
     /// Addresses of the listeners, as Pingora knows them.
     pub addresses: Vec<String>,
-    /// Called then, too.
+    /// Becomes true when there are rules to start with, where they come from a database.
+    pub rules_ready: Option<watch::Receiver<bool>>,
+    /// Called once the listeners are open.
     pub when_ready: Option<WhenReady>,
 }
 
@@ -44,6 +50,10 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         listeners_per_fd: usize,
     ) {
         let _listens = Listens;
+        if let Some(ready) = &mut self.rules_ready {
+            // However that ends, the listeners open: on the rules there are.
+            let _ = tokio::time::timeout(RULES_PATIENCE, ready.wait_for(|ready| *ready)).await;
+        }
         if let Store::Redis(redis) = self.limiter.store() {
             redis.connect(REDIS_PATIENCE).await;
         }

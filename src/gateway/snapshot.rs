@@ -1,9 +1,11 @@
 //! The configuration as requests read it: compiled once, immutable, swapped whole.
 //!
 //! A request holds on to the snapshot that it began with, so that it is served by one
-//! configuration and one set of rules from start to end.
+//! configuration and one set of rules from start to end. The two change apart from each other, and
+//! what did not change is shared by the next snapshot: see [`publisher`](super::publisher).
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,18 +17,32 @@ use super::routes::{RouteError, RouteSpec, Router};
 use super::tenant;
 use super::upstream::Upstream;
 use crate::config::{self, Config};
-use crate::limit::{Rule, RuleError};
+use crate::limit::RuleError;
 use crate::metrics::{Metrics, RouteMetrics};
-use crate::rules::RuleSet;
+use crate::rules::{self, RuleSet};
 
-/// All that a request is served by.
+/// All that a request is served by. What is not a rule is read through it, as if it were its own.
 pub struct Snapshot {
+    /// The configuration, compiled.
+    pub site: Arc<Site>,
+    /// The rules in force.
+    pub rules: RuleSet,
+}
+
+impl Deref for Snapshot {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+/// A compiled configuration.
+pub struct Site {
     /// Finds the place of a route in `routes`.
     pub router: Router,
     /// The routes of the configuration, in its order.
     pub routes: Vec<Route>,
-    /// The rules in force.
-    pub rules: RuleSet,
     /// The most that is done about a limit, whatever rule and policy say.
     pub mode: Mode,
     /// Which rate headers are sent.
@@ -78,7 +94,7 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
-    /// Compiles `config`.
+    /// Compiles `config`, with its own rules alone.
     ///
     /// # Errors
     ///
@@ -110,14 +126,13 @@ impl Snapshot {
                 metrics: metrics.route(&route.id),
             })
         };
-        Ok(Self {
+        let site = Site {
             router,
             routes: config
                 .routes
                 .iter()
                 .map(route)
                 .collect::<Result<_, SnapshotError>>()?,
-            rules: rules_of(&config.limits)?,
             mode: match config.limits.mode {
                 config::Mode::Off => Mode::Exempt,
                 config::Mode::Shadow => Mode::Shadow,
@@ -130,6 +145,10 @@ impl Snapshot {
             idle_timeout: config.timeouts.idle,
             body_timeout: config.timeouts.body,
             access_log: config.log.access,
+        };
+        Ok(Self {
+            site: Arc::new(site),
+            rules: rules::file::rules(&config.limits)?,
         })
     }
 }
@@ -166,23 +185,4 @@ fn spellings(name: &HeaderName) -> Vec<HeaderName> {
         .iter()
         .filter_map(|spelling| HeaderName::from_bytes(spelling.as_bytes()).ok())
         .collect()
-}
-
-/// The rules of the file.
-fn rules_of(limits: &config::Limits) -> Result<RuleSet, RuleError> {
-    let rule = |limits: &config::RuleLimits| Rule::new(limits.capacity, limits.refill_per_second);
-    let default = rule(&limits.default_rule)?;
-    let rules = limits
-        .rules
-        .iter()
-        .map(|of_file| {
-            let shadow = of_file.shadow;
-            let rule = Rule {
-                shadow,
-                ..rule(&of_file.limits)?
-            };
-            Ok((of_file.tenant.as_str(), of_file.route.as_str(), rule))
-        })
-        .collect::<Result<Vec<_>, RuleError>>()?;
-    Ok(RuleSet::new(default, rules))
 }

@@ -5,6 +5,9 @@
 
 use thiserror::Error;
 
+#[cfg(test)]
+mod tests;
+
 /// The largest capacity of a bucket, in tokens: what the database's `int` holds.
 pub const MAX_CAPACITY: u32 = i32::MAX as u32;
 /// The slowest refill, in tokens per second: about one token in 32 years.
@@ -22,6 +25,9 @@ pub struct Rule {
     pub refill_per_second: f64,
     /// Decide and count, but never reject.
     pub shadow: bool,
+    /// Names what the rule says: another one as soon as any of the above changes, the same one
+    /// as long as none does, wherever the rule comes from and however often it is loaded.
+    pub version: u64,
 }
 
 /// Why two numbers are no limit.
@@ -53,7 +59,26 @@ impl Rule {
             capacity: f64::from(capacity),
             refill_per_second,
             shadow: false,
-        })
+            version: 0,
+        }
+        .versioned())
+    }
+
+    /// The same limit, only decided and counted, or enforced.
+    #[must_use]
+    pub fn with_shadow(self, shadow: bool) -> Self {
+        Self { shadow, ..self }.versioned()
+    }
+
+    fn versioned(self) -> Self {
+        let version = [
+            self.capacity.to_bits(),
+            self.refill_per_second.to_bits(),
+            u64::from(self.shadow),
+        ]
+        .into_iter()
+        .fold(0, |version, part| mixed(version ^ part));
+        Self { version, ..self }
     }
 
     /// What one of `instances` gateways may let through by itself: 1/N of the rule.
@@ -69,4 +94,13 @@ impl Rule {
             ..*self
         }
     }
+}
+
+/// The finalizer of SplitMix64: a bijection in which every bit of the input touches every bit of
+/// the output, so that two rules meet in one version by chance alone.
+fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }

@@ -1,75 +1,73 @@
-//! All rules at one moment. It never changes: a new one takes its place as a whole.
+//! All rules at one moment: those of the file, and above them those of the database. It never
+//! changes: a new one takes its place as a whole, and shares with it what is the same.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use ahash::RandomState;
-
+use super::layer::{ANY, Layer};
 use crate::limit::Rule;
 
 #[cfg(test)]
 mod tests;
 
-/// In a rule's place for a tenant or a route: any.
-pub const ANY: &str = "*";
-
-type ByRoute = HashMap<Box<str>, Rule, RandomState>;
-
-/// Rules by tenant and route.
+/// The rules of every source.
+#[derive(Clone)]
 pub struct RuleSet {
-    tenants: HashMap<Box<str>, ByRoute, RandomState>,
-    /// Rules for any tenant, by route.
-    routes: ByRoute,
     /// What holds where nothing else does.
-    default: Rule,
-    len: usize,
+    pub default: Rule,
+    /// The rules of the file.
+    pub file: Arc<Layer>,
+    /// Those of the database. They win over the file's for the same tenant and route.
+    pub database: Arc<Layer>,
 }
 
 impl RuleSet {
-    /// A set of `(tenant, route, rule)`, where either name may be [`ANY`]. Of two rules for the
-    /// same pair, the later one holds.
-    pub fn new<'r>(
-        default: Rule,
-        rules: impl IntoIterator<Item = (&'r str, &'r str, Rule)>,
-    ) -> Self {
-        let mut set = Self {
-            tenants: HashMap::default(),
-            routes: HashMap::default(),
+    /// The rules of the file alone.
+    pub fn new(default: Rule, file: Layer) -> Self {
+        Self {
             default,
-            len: 0,
-        };
-        for (tenant, route, rule) in rules {
-            let by_route = if tenant == ANY {
-                &mut set.routes
-            } else {
-                set.tenants.entry(tenant.into()).or_default()
-            };
-            if by_route.insert(route.into(), rule).is_none() {
-                set.len += 1;
-            }
+            file: Arc::new(file),
+            database: Arc::default(),
         }
-        set
     }
 
     /// The most specific rule: that of the tenant on the route, then the tenant's on any route,
     /// then any tenant's on the route, then the default. Allocates nothing.
     ///
-    /// Whichever it is, each tenant has a bucket of its own on each route.
-    pub fn find(&self, tenant: &str, route: &str) -> &Rule {
-        self.tenants
-            .get(tenant)
-            .and_then(|own| own.get(route).or_else(|| own.get(ANY)))
-            .or_else(|| self.routes.get(route))
-            .or_else(|| self.routes.get(ANY))
+    /// A rule that could never admit a request of `cost` tokens, which is what one on this route
+    /// takes, is passed over. Whichever rule it is, each tenant has a bucket of its own on each
+    /// route.
+    pub fn find(&self, tenant: &str, route: &str, cost: u32) -> &Rule {
+        self.of(tenant, route, cost)
+            .or_else(|| self.of(ANY, route, cost))
             .unwrap_or(&self.default)
     }
 
-    /// How many rules there are, the default not counted.
+    fn of(&self, tenant: &str, route: &str, cost: u32) -> Option<&Rule> {
+        let layers = [self.database.of(tenant), self.file.of(tenant)];
+        [route, ANY]
+            .into_iter()
+            .flat_map(|route| layers.map(|own| own.on(route)))
+            .flatten()
+            .find(|rule| fits(rule, cost))
+    }
+
+    /// How many rules there are, the default not counted. One that another source wins over does
+    /// not count either.
     pub fn len(&self) -> usize {
-        self.len
+        let overruled = self
+            .file
+            .iter()
+            .filter(|(tenant, route, _)| self.database.get(tenant, route).is_some());
+        self.file.len() + self.database.len() - overruled.count()
     }
 
     /// Whether the default is the only rule.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.file.is_empty() && self.database.is_empty()
     }
+}
+
+/// Whether a full bucket holds what one request takes.
+pub fn fits(rule: &Rule, cost: u32) -> bool {
+    rule.capacity >= f64::from(cost)
 }

@@ -1,6 +1,6 @@
 //! A configuration file for a test, with only what the test is about.
 
-use super::{Redis, Upstream};
+use super::{Postgres, Redis, Upstream};
 
 pub const ONE_A_MINUTE: f64 = 1.0 / 60.0;
 pub const ONE_AN_HOUR: f64 = 1.0 / 3_600.0;
@@ -110,6 +110,17 @@ impl Config {
         };
         self.section(&format!(
             "store: {{ redis: {{ url: \"{url}\"{keys} }} }}\ncluster: {{ instances: {instances} }}"
+        ))
+    }
+
+    /// Rules come from here too. `keys` as `refresh: 1s`.
+    pub fn postgres(self, postgres: &Postgres, keys: &str) -> Self {
+        self.postgres_url(&postgres.url(), keys)
+    }
+
+    pub fn postgres_url(self, url: &str, keys: &str) -> Self {
+        self.section(&format!(
+            "rules: {{ postgres: {{ url: \"{url}\", {keys} }} }}"
         ))
     }
 

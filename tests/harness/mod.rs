@@ -13,6 +13,7 @@ mod gateway;
 mod http1;
 mod load;
 mod metrics;
+mod postgres;
 mod process;
 mod redis_server;
 mod upstream;
@@ -22,7 +23,8 @@ pub use config::{Config, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Store};
 pub use gateway::{Gateway, Ports};
 pub use load::{Load, Report, burst};
 pub use metrics::Metrics;
-pub use process::Process;
+pub use postgres::{ANNOUNCED, Postgres, Session};
+pub use process::{Process, send_signal};
 pub use redis_server::{Redis, bucket_key};
 pub use upstream::{Answer, Seen, Upstream};
 

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use redis::{ConnectionAddr, IntoConnectionInfo};
+use sqlx::postgres::PgConnectOptions;
 
 use super::positive;
 use crate::config::error::Problems;
@@ -122,10 +123,82 @@ pub(super) fn rules(raw: raw::Rules, problems: &mut Problems) -> RulesSource {
     let raw = raw.postgres;
     RulesSource {
         postgres: Postgres {
+            address: postgres_address(raw.url.expose(), problems),
             url: raw.url,
             refresh: positive(raw.refresh, REFRESH, "rules.postgres.refresh", problems),
             snapshot: raw.snapshot,
         },
+    }
+}
+
+/// What a URL of PostgreSQL may say behind its `?`. `sqlx` writes a key that it does not know into
+/// the log together with its value, which may be a misspelt secret: here it is an error.
+const POSTGRES_PARAMETERS: [&str; 12] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// Checks a URL of PostgreSQL and says where it leads, without its password.
+fn postgres_address(url: &str, problems: &mut Problems) -> String {
+    const PATH: &str = "rules.postgres.url";
+    const FORM: &str = "postgres://host:port/database (user:password@ before the host, ?sslmode=verify-full and the like at the end)";
+    if !["postgres://", "postgresql://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+    {
+        problems.add(PATH, format!("is no URL of PostgreSQL, expected {FORM}"));
+        return String::new();
+    }
+    let (_, query) = url.split_once('?').unwrap_or((url, ""));
+    let unknown = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .any(|pair| {
+            let (key, _) = pair.split_once('=').unwrap_or((pair, ""));
+            !POSTGRES_PARAMETERS.contains(&key)
+        });
+    if unknown {
+        problems.add(
+            PATH,
+            format!(
+                "has a parameter that is not known, there is {} (a `?` in a password is written %3F)",
+                POSTGRES_PARAMETERS.join(", ")
+            ),
+        );
+        return String::new();
+    }
+    match url.parse::<PgConnectOptions>() {
+        Ok(options) => {
+            let database = options.get_database().unwrap_or(options.get_username());
+            let user = options.get_username();
+            match options.get_socket() {
+                Some(socket) => format!("{}, {database} as {user}", socket.display()),
+                None => format!(
+                    "{}:{}/{database} as {user}",
+                    options.get_host(),
+                    options.get_port()
+                ),
+            }
+        }
+        Err(_) => {
+            problems.add(
+                PATH,
+                format!(
+                    "cannot be read, expected {FORM}; special characters of a password are written percent-encoded"
+                ),
+            );
+            String::new()
+        }
     }
 }
 

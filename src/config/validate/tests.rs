@@ -776,6 +776,65 @@ fn the_store_and_the_cluster() {
 }
 
 #[test]
+fn the_database_has_a_url_that_is_never_shown() {
+    let form = "postgres://host:port/database (user:password@ before the host, ?sslmode=verify-full and the like at the end)";
+    let unreadable = format!(
+        "rules.postgres.url: cannot be read, expected {form}; special characters of a password are written percent-encoded"
+    );
+    let unknown = "rules.postgres.url: has a parameter that is not known, there is application_name, dbname, host, \
+                   hostaddr, options, password, port, sslcert, sslkey, sslmode, sslrootcert, user \
+                   (a `?` in a password is written %3F)";
+    for (postgres, expected) in [
+        (
+            "url: \"hunter2\"",
+            format!("rules.postgres.url: is no URL of PostgreSQL, expected {form}"),
+        ),
+        (
+            "url: \"mysql://u:hunter2@h/d\"",
+            format!("rules.postgres.url: is no URL of PostgreSQL, expected {form}"),
+        ),
+        ("url: \"postgres://u:hunter2/x@h:y/d\"", unreadable.clone()),
+        ("url: \"postgres://h/d?sslmode=hunter2\"", unreadable),
+        (
+            "url: \"postgres://h/d?passwrd=hunter2\"",
+            unknown.to_owned(),
+        ),
+        ("url: \"postgres://u:a?hunter2@h/d\"", unknown.to_owned()),
+        (
+            "url: \"postgres://h/d\", refresh: 0s",
+            "rules.postgres.refresh: must be more than 0s".to_owned(),
+        ),
+    ] {
+        let rules = format!("rules: {{ postgres: {{ {postgres} }} }}");
+        let found = problems(&[&rules]);
+        assert!(!found.join("").contains("hunter2"), "{found:?}");
+        assert_eq!(found, [expected], "{rules}");
+    }
+    for (url, address) in [
+        ("postgres://aforo@db:5433/rules", "db:5433/rules as aforo"),
+        ("postgresql://u:hunter2@db", "db:5432/u as u"),
+        (
+            "postgres://u:hunter2@db/d?sslmode=verify-full&sslrootcert=/ca.pem",
+            "db:5432/d as u",
+        ),
+        (
+            "postgres://%2Frun%2Fpostgresql/d?user=u",
+            "/run/postgresql, d as u",
+        ),
+    ] {
+        let rules = format!("rules: {{ postgres: {{ url: \"{url}\", snapshot: /s.json }} }}");
+        let config = read(&with(&[&rules])).expect("right");
+        let summary = config.summary();
+        assert!(!summary.contains("hunter2"), "{summary}");
+        assert!(
+            summary.contains(&format!("PostgreSQL at {address}, ")),
+            "{summary}"
+        );
+        assert!(summary.contains("/s.json"), "{summary}");
+    }
+}
+
+#[test]
 fn what_does_not_exist_yet_is_refused() {
     let rule = |key: &str| {
         format!(
@@ -834,10 +893,6 @@ fn what_does_not_exist_yet_is_refused() {
         (
             "limits: { prefetch: { batch: 50 } }",
             "limits.prefetch.batch: not supported yet; 0 is, each request asks the store",
-        ),
-        (
-            "rules: { postgres: { url: \"postgres://a:hunter2@h/d\" } }",
-            "rules.postgres: not supported yet; leave rules out, limits.rules of the file are",
         ),
         (
             "cluster: { instances: auto, at_least: 2 }",

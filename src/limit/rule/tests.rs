@@ -1,0 +1,24 @@
+use super::*;
+
+#[test]
+fn a_version_changes_with_each_part_of_a_rule_and_with_nothing_else() {
+    let rule = Rule::new(10, 5.0).unwrap();
+    assert_eq!(rule.version, Rule::new(10, 5.0).unwrap().version);
+    assert_eq!(rule.version, rule.with_shadow(false).version);
+    assert_eq!(
+        rule.with_shadow(true).version,
+        Rule::new(10, 5.0).unwrap().with_shadow(true).version
+    );
+    let others = [
+        Rule::new(11, 5.0).unwrap(),
+        Rule::new(10, 5.000_001).unwrap(),
+        Rule::new(5, 10.0).unwrap(),
+        rule.with_shadow(true),
+    ];
+    for (place, other) in others.iter().enumerate() {
+        assert_ne!(other.version, rule.version, "{other:?}");
+        for next in &others[place + 1..] {
+            assert_ne!(other.version, next.version, "{other:?} {next:?}");
+        }
+    }
+}
