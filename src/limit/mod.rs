@@ -6,11 +6,13 @@
 //!
 //! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
 
+pub mod breaker;
 pub mod bucket;
 pub mod clock;
 pub mod counters;
 pub mod decision;
 pub mod fallback;
+pub mod gate;
 pub mod key;
 pub mod limiter;
 pub mod local;
