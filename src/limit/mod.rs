@@ -13,10 +13,12 @@ pub mod counters;
 pub mod decision;
 pub mod fallback;
 pub mod gate;
+pub mod instances;
 pub mod key;
 pub mod limiter;
 pub mod local;
 pub mod rule;
+pub mod sketch;
 pub mod store;
 
 pub use bucket::{Ask, Bucket, Grant};
