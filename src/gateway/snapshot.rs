@@ -14,7 +14,7 @@ use super::routes::{RouteError, RouteSpec, Router};
 use super::tenant;
 use super::upstream::Upstream;
 use crate::config::{self, Config};
-use crate::limit::{Rule, RuleError};
+use crate::limit::{OnStoreFailure, Rule, RuleError};
 use crate::metrics::{Metrics, RouteMetrics};
 use crate::rules::RuleSet;
 
@@ -140,6 +140,11 @@ fn rules_of(limits: &config::Limits) -> Result<RuleSet, RuleError> {
             let shadow = of_file.shadow;
             let rule = Rule {
                 shadow,
+                on_store_failure: match of_file.on_store_failure {
+                    config::OnStoreFailure::Local => OnStoreFailure::Local,
+                    config::OnStoreFailure::Open => OnStoreFailure::Open,
+                    config::OnStoreFailure::Closed => OnStoreFailure::Closed,
+                },
                 ..rule(&of_file.limits)?
             };
             Ok((of_file.tenant.as_str(), of_file.route.as_str(), rule))

@@ -22,6 +22,20 @@ pub struct Rule {
     pub refill_per_second: f64,
     /// Decide and count, but never reject.
     pub shadow: bool,
+    /// What happens to a request that the store does not answer.
+    pub on_store_failure: OnStoreFailure,
+}
+
+/// What happens to a request that the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStoreFailure {
+    /// This gateway's share of the limit decides.
+    #[default]
+    Local,
+    /// It passes.
+    Open,
+    /// It does not.
+    Closed,
 }
 
 /// Why two numbers are no limit.
@@ -53,6 +67,7 @@ impl Rule {
             capacity: f64::from(capacity),
             refill_per_second,
             shadow: false,
+            on_store_failure: OnStoreFailure::Local,
         })
     }
 
