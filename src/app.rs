@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
@@ -121,7 +120,6 @@ impl Start {
         let lifecycle = Arc::<Lifecycle>::default();
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
-        metrics.instances.set(i64::from(instances(&config)));
         let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
         let rules = rules_service(&config, &publisher);
@@ -194,41 +192,36 @@ impl Handler for Running {
     }
 }
 
-/// Gateways that share the limits.
-fn instances(config: &Config) -> u32 {
-    match (&config.store, &config.cluster) {
-        (Some(_), Some(cluster)) => match cluster.instances {
-            Instances::Fixed(instances) => instances,
-            Instances::Auto { at_least } => at_least,
-        },
-        // Buckets in this process are for this process alone.
-        _ => 1,
-    }
-}
-
 /// The limiter over the store that the configuration chose.
 fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
     let max_local_buckets = config.limits.max_local_buckets;
-    let (store, budget) = match &config.store {
-        Some(store) => {
-            let redis = &store.redis;
-            let settings = redis::Settings {
-                url: redis.url.expose(),
-                budget: redis.timeout,
-                max_in_flight: redis.in_flight,
-            };
-            (Store::Redis(RedisStore::new(&settings)?), redis.timeout)
-        }
-        None => {
-            let store = MemoryStore::new(MonotonicClock::new(), max_local_buckets);
-            (Store::Memory(store), Duration::ZERO)
-        }
+    let Some(config::Store { redis }) = &config.store else {
+        let store = MemoryStore::new(MonotonicClock::new(), max_local_buckets);
+        // Buckets in this process are for this process alone.
+        let alone = limit::Settings::default();
+        let store = Store::Memory(store);
+        return Ok(Limiter::new(store, MonotonicClock::new(), alone));
+    };
+    let store = RedisStore::new(&redis::Settings {
+        url: redis.url.expose(),
+        budget: redis.timeout,
+        max_in_flight: redis.in_flight,
+    })?;
+    let (instances, count_instances) = match config.cluster.as_ref().map(|c| c.instances) {
+        Some(Instances::Fixed(instances)) => (instances, false),
+        Some(Instances::Auto { at_least }) => (at_least, true),
+        None => (1, false),
     };
     let settings = limit::Settings {
-        budget,
-        instances: instances(config),
+        budget: redis.timeout,
+        instances,
+        count_instances,
         max_local_buckets,
+        in_flight: redis.in_flight,
+        failures: redis.breaker.failures,
+        probe: redis.breaker.probe,
     };
+    let store = Store::Redis(store);
     Ok(Limiter::new(store, MonotonicClock::new(), settings))
 }
 

@@ -17,7 +17,8 @@ use prometheus::{
     IntGauge, Opts, Registry, TextEncoder,
 };
 
-use crate::limit::counters::{Counters, LATENCY_BOUNDS_NANOS, Latencies};
+use crate::limit::counters::{CallCounters, Counter, Counters, LATENCY_BOUNDS_NANOS, Latencies};
+use crate::limit::watch::Watch;
 use crate::limit::{BucketStore, Clock, Limiter};
 
 /// Buckets of whole exchanges, in seconds: 1 ms to 10 s.
@@ -48,8 +49,6 @@ pub struct Metrics {
     pub rules_reload_ok: IntCounter,
     /// Loads that changed nothing, for the database is away or refuses.
     pub rules_reload_error: IntCounter,
-    /// Gateways that share the limits.
-    pub instances: IntGauge,
     /// When the configuration in force was read, in seconds since 1970.
     pub config_last_reload: Gauge,
     /// Reloads that took effect.
@@ -98,6 +97,10 @@ pub trait LimiterReadings: Send + Sync {
     fn local_buckets(&self) -> usize;
     /// Calls under way, by node, in the order of the configuration.
     fn in_flight(&self) -> Vec<usize>;
+    /// The store's nodes, in the same order.
+    fn nodes(&self) -> &[Watch];
+    /// Gateways that share the limits.
+    fn instances(&self) -> u32;
 }
 
 impl Metrics {
@@ -170,7 +173,6 @@ impl Metrics {
             rules_confirmed: Mutex::new(None),
             rules_reload_ok: rules_reloads.with_label_values(&["ok"]),
             rules_reload_error: rules_reloads.with_label_values(&["error"]),
-            instances: gauge(&registry, "instances", "Gateways that share the limits."),
             config_last_reload: registered(
                 &registry,
                 Gauge::with_opts(opts(
@@ -282,68 +284,140 @@ impl Collector for LimiterCollector {
     }
 
     fn collect(&self) -> Vec<proto::MetricFamily> {
-        let counters = self.limiter.counters();
-        let takes = &counters.takes;
-        let take = |result, value| labelled(&[("op", "take"), ("result", result)], value);
+        use proto::MetricType::{COUNTER, GAUGE, HISTOGRAM};
+        let limiter = &self.limiter;
+        let counters = limiter.counters();
+        let by_source = |source, counter: &Counter| labelled(&[("source", source)], counter.get());
+        let by_event = |event, counter: &Counter| labelled(&[("event", event)], counter.get());
+        let in_flight = limiter.in_flight();
         vec![
             family(
                 "decisions_total",
                 "Decisions by what made them.",
-                proto::MetricType::COUNTER,
+                COUNTER,
                 vec![
-                    labelled(&[("source", "store")], counters.store.get()),
-                    labelled(&[("source", "fallback")], counters.fallback.get()),
-                    labelled(&[("source", "memory")], counters.memory.get()),
+                    by_source("store", &counters.store),
+                    by_source("fallback", &counters.fallback),
+                    by_source("memory", &counters.memory),
                 ],
             ),
             family(
                 "decision_seconds",
                 "From the question to the limiter's decision.",
-                proto::MetricType::HISTOGRAM,
+                HISTOGRAM,
                 vec![histogram(&counters.decision)],
             ),
             family(
                 "store_call_seconds",
                 "From a call's start to its answer, however late.",
-                proto::MetricType::HISTOGRAM,
+                HISTOGRAM,
                 vec![histogram(&counters.store_call)],
             ),
             family(
                 "store_calls_total",
                 "Calls to the store by result.",
-                proto::MetricType::COUNTER,
-                vec![
-                    take("ok", takes.ok.get()),
-                    take("short", takes.short.get()),
-                    take("error", takes.error.get()),
-                    take("timeout", takes.timeout.get()),
-                ],
-            ),
-            family(
-                "store_late_total",
-                "Answers of the store after the budget.",
-                proto::MetricType::COUNTER,
-                vec![labelled(&[("node", "0")], counters.late.get())],
+                COUNTER,
+                calls(limiter.as_ref()),
             ),
             family(
                 "store_in_flight",
                 "Calls to the store under way.",
-                proto::MetricType::GAUGE,
-                self.limiter
-                    .in_flight()
-                    .iter()
-                    .enumerate()
-                    .map(|(node, calls)| reading(&[("node", &node.to_string())], *calls as f64))
-                    .collect(),
+                GAUGE,
+                by_node(&in_flight, |node, calls| {
+                    vec![reading(&[("node", node)], *calls as f64)]
+                }),
+            ),
+            family(
+                "store_late_total",
+                "Answers of the store after the budget.",
+                COUNTER,
+                by_node(limiter.nodes(), |node, watch| {
+                    vec![labelled(&[("node", node)], watch.counters().late.get())]
+                }),
+            ),
+            family(
+                "breaker_state",
+                "0 closed, 1 half-open, 2 open: the node is asked, tried, left alone.",
+                GAUGE,
+                by_node(limiter.nodes(), |node, watch| {
+                    vec![reading(&[("node", node)], f64::from(watch.state() as u8))]
+                }),
+            ),
+            family(
+                "breaker_transitions_total",
+                "Changes of the breaker's state.",
+                COUNTER,
+                by_node(limiter.nodes(), |node, watch| {
+                    let counters = watch.counters();
+                    let to = |state, counter: &Counter| {
+                        labelled(&[("node", node), ("to", state)], counter.get())
+                    };
+                    vec![
+                        to("closed", &counters.closed),
+                        to("half_open", &counters.half_opened),
+                        to("open", &counters.opened),
+                    ]
+                }),
+            ),
+            family(
+                "debt_tokens_total",
+                "Tokens let through without the store, sent to it later, paid by late answers.",
+                COUNTER,
+                vec![
+                    by_event("recorded", &counters.debt.recorded),
+                    by_event("posted", &counters.debt.posted),
+                    by_event("cancelled", &counters.debt.cancelled),
+                ],
             ),
             family(
                 "local_buckets",
                 "Buckets held in this process.",
-                proto::MetricType::GAUGE,
-                vec![reading(&[], self.limiter.local_buckets() as f64)],
+                GAUGE,
+                vec![reading(&[], limiter.local_buckets() as f64)],
+            ),
+            family(
+                "instances",
+                "Gateways that share the limits.",
+                GAUGE,
+                vec![reading(&[], f64::from(limiter.instances()))],
             ),
         ]
     }
+}
+
+/// One limiter's calls to its store, by what they are and how they ended.
+fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
+    let counters = limiter.counters();
+    let call = |op, result, count| labelled(&[("op", op), ("result", result)], count);
+    let mut metrics = Vec::new();
+    for (op, of_op) in [
+        ("take", &counters.takes),
+        ("heartbeat", &counters.heartbeats),
+    ] {
+        metrics.push(call(op, "ok", of_op.ok.get()));
+        metrics.push(call(op, "short", of_op.short.get()));
+        metrics.push(call(op, "error", of_op.error.get()));
+        metrics.push(call(op, "timeout", of_op.timeout.get()));
+    }
+    let probes = |result: fn(&CallCounters) -> &Counter| {
+        let nodes = limiter.nodes().iter();
+        nodes
+            .map(|node| result(&node.counters().probes).get())
+            .sum()
+    };
+    metrics.push(call("probe", "ok", probes(|calls| &calls.ok)));
+    metrics.push(call("probe", "short", probes(|calls| &calls.short)));
+    metrics.push(call("probe", "error", probes(|calls| &calls.error)));
+    metrics.push(call("probe", "timeout", probes(|calls| &calls.timeout)));
+    metrics
+}
+
+/// The metrics of each node, under its number.
+fn by_node<T>(nodes: &[T], metrics: impl Fn(&str, &T) -> Vec<proto::Metric>) -> Vec<proto::Metric> {
+    let numbered = nodes.iter().enumerate();
+    numbered
+        .flat_map(|(number, node)| metrics(&number.to_string(), node))
+        .collect()
 }
 
 fn family(
@@ -420,5 +494,13 @@ impl<S: BucketStore, C: Clock> LimiterReadings for Limiter<S, C> {
         } else {
             vec![self.store().in_flight()]
         }
+    }
+
+    fn nodes(&self) -> &[Watch] {
+        self.watches()
+    }
+
+    fn instances(&self) -> u32 {
+        self.instances()
     }
 }

@@ -27,6 +27,7 @@ fn every_known_series_is_there_from_the_start_at_zero() {
         "aforo_upstream_seconds_count{upstream=\"main\"}".to_owned(),
         "aforo_store_late_total{node=\"0\"}".to_owned(),
         "aforo_store_in_flight{node=\"0\"}".to_owned(),
+        "aforo_breaker_state{node=\"0\"}".to_owned(),
         "aforo_config_reload_total{result=\"ok\"}".to_owned(),
         "aforo_config_reload_total{result=\"error\"}".to_owned(),
         "aforo_rules_reload_total{result=\"ok\"}".to_owned(),
@@ -55,10 +56,20 @@ fn every_known_series_is_there_from_the_start_at_zero() {
             "aforo_upstream_errors_total{{upstream=\"main\",kind=\"{kind}\"}}"
         ));
     }
-    for result in ["ok", "short", "error", "timeout"] {
+    for op in ["take", "probe", "heartbeat"] {
+        for result in ["ok", "short", "error", "timeout"] {
+            expected.push(format!(
+                "aforo_store_calls_total{{op=\"{op}\",result=\"{result}\"}}"
+            ));
+        }
+    }
+    for to in ["closed", "half_open", "open"] {
         expected.push(format!(
-            "aforo_store_calls_total{{op=\"take\",result=\"{result}\"}}"
+            "aforo_breaker_transitions_total{{node=\"0\",to=\"{to}\"}}"
         ));
+    }
+    for event in ["recorded", "posted", "cancelled"] {
+        expected.push(format!("aforo_debt_tokens_total{{event=\"{event}\"}}"));
     }
     for series in expected {
         assert_eq!(metrics.get(&series), 0.0, "{series}");
@@ -80,6 +91,7 @@ fn gauges_describe_the_process_and_its_configuration() {
         1.0
     );
     assert_eq!(metrics.get("aforo_limits_mode"), 2.0);
+    assert_eq!(metrics.get("aforo_instances"), 1.0);
     assert_eq!(metrics.get("aforo_rules"), 2.0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let loaded = metrics.get("aforo_config_last_reload_timestamp_seconds");

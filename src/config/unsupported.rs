@@ -3,8 +3,8 @@
 //! Whoever builds a feature deletes its lines here. What the value must be like is checked in `validate` all the same.
 
 use super::error::Problems;
-use super::model::{Breaker, Keys, OnStoreFailure, TenantInLog};
-use super::raw::{File, Instances};
+use super::model::{Keys, TenantInLog};
+use super::raw::File;
 
 /// Schemes of a store's URL that will be read one day; any other than these and `redis` is wrong.
 pub(super) const REDIS_SCHEMES: [&str; 3] = ["rediss", "redis+cluster", "redis+sentinel"];
@@ -73,9 +73,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
             if rule.shards.is_some_and(|shards| shards > 1) {
                 refuse(path("shards"), "1 is");
             }
-            if !matches!(rule.on_store_failure, None | Some(OnStoreFailure::Local)) {
-                refuse(path("on_store_failure"), "local is");
-            }
             if rule.concurrency.is_some() {
                 refuse(path("concurrency"), "leave it out");
             }
@@ -106,25 +103,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
                 &format!("with {scheme}://, redis:// is"),
             );
         }
-        if let Some(breaker) = &redis.breaker {
-            let default = Breaker::default();
-            if breaker
-                .failures
-                .is_some_and(|failures| failures != default.failures)
-            {
-                refuse("store.redis.breaker.failures".to_owned(), "5 is");
-            }
-            if breaker.probe.is_some_and(|probe| probe.0 != default.probe) {
-                refuse("store.redis.breaker.probe".to_owned(), "100ms is");
-            }
-        }
-    }
-    if file
-        .cluster
-        .as_ref()
-        .is_some_and(|c| c.instances == Instances::Auto)
-    {
-        refuse("cluster.instances".to_owned(), "a number is, auto is not");
     }
     if file.region.is_some() {
         refuse("region".to_owned(), "leave it out");

@@ -138,13 +138,21 @@ async fn decide(
     verdict: &mut Verdict<'_>,
 ) {
     let decision = limiter.decide(key, rule, cost).await;
+    if decision.source == Source::Closed {
+        // Nobody knows what is left, so nothing is said of it.
+        if mode == Mode::Enforce {
+            verdict.outcome = Outcome::Error;
+            verdict.rejection = Some(Rejection::new(Reason::StoreAway));
+        }
+        return;
+    }
     let rejected = !decision.allowed && mode == Mode::Enforce;
     let rate = RateHeaders::of(&decision, rejected);
     verdict.rate = Some(rate);
     if rejected {
         let mut rejection = Rejection::new(match decision.source {
             Source::Oversized => Reason::Oversized,
-            Source::Store | Source::Fallback | Source::Memory => Reason::Limited,
+            Source::Store | Source::Fallback | Source::Memory | Source::Closed => Reason::Limited,
         });
         rejection.rate = Some(rate);
         verdict.outcome = Outcome::Limited;

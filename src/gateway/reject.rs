@@ -31,6 +31,8 @@ pub enum Reason {
     Limited,
     /// Costs more than a full bucket holds: no use in coming back.
     Oversized,
+    /// The store is away, and the rule wants no request to pass without it.
+    StoreAway,
     /// The client was too slow with its request's body.
     RequestTimeout,
     /// The request or its framing makes no sense.
@@ -73,6 +75,7 @@ impl Reason {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Limited | Self::Oversized => StatusCode::TOO_MANY_REQUESTS,
+            Self::StoreAway => StatusCode::SERVICE_UNAVAILABLE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::GatewayTimeout => StatusCode::GATEWAY_TIMEOUT,
@@ -132,6 +135,12 @@ impl Reason {
                 "Too Many Requests",
                 "This request costs more than the rate limit ever allows at once.",
                 r#""violated-policies":["default"]"#
+            ),
+            Self::StoreAway => problem!(
+                503,
+                "about:blank",
+                "Service Unavailable",
+                "The rate limit cannot be checked for the moment; see Retry-After."
             ),
             Self::RequestTimeout => problem!(
                 408,
@@ -194,6 +203,9 @@ impl Rejection<'_> {
         }
         if let Some(challenge) = self.challenge {
             response.insert_header("WWW-Authenticate", challenge)?;
+        }
+        if self.reason == Reason::StoreAway {
+            response.insert_header(header::RETRY_AFTER, "1")?;
         }
         keep_open_past_a_small_body(session);
         let headless = session.req_header().method == Method::HEAD;

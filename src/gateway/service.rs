@@ -57,6 +57,7 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         if let Store::Redis(redis) = self.limiter.store() {
             redis.connect(REDIS_PATIENCE).await;
         }
+        self.limiter.begin();
         tokio::spawn(announce(
             self.addresses.clone(),
             fds.clone(),

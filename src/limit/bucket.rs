@@ -81,6 +81,11 @@ impl Bucket {
         }
     }
 
+    /// A bucket that holds `tokens` now.
+    pub(super) fn at_level(tokens: f64, now: Timestamp) -> Self {
+        Self { tokens, at: now }
+    }
+
     /// Refills by the time that has passed, then takes what is asked for as far as it is there.
     ///
     /// A step that grants nothing and carries no debt leaves the bucket as it was.

@@ -24,6 +24,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds several.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
     /// The number now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -57,10 +62,10 @@ impl Latencies {
     }
 }
 
-/// How a take that was sent to a shared store ended.
+/// How calls to a shared store ended.
 #[derive(Debug, Default)]
 pub struct CallCounters {
-    /// It granted what the requests needed.
+    /// Answered; a take, with what the requests needed.
     pub ok: Counter,
     /// It granted less: the bucket is empty.
     pub short: Counter,
@@ -70,7 +75,33 @@ pub struct CallCounters {
     pub timeout: Counter,
 }
 
-/// All that a limiter counts.
+/// What is counted of each node of a shared store.
+#[derive(Debug, Default)]
+pub struct NodeCounters {
+    /// Answers that came after the budget.
+    pub late: Counter,
+    /// Times that the breaker opened.
+    pub opened: Counter,
+    /// Times that a first probe was fine.
+    pub half_opened: Counter,
+    /// Times that the breaker closed.
+    pub closed: Counter,
+    /// Probes.
+    pub probes: CallCounters,
+}
+
+/// Tokens that were spent without the store.
+#[derive(Debug, Default)]
+pub struct DebtCounters {
+    /// Let through by this gateway's share.
+    pub recorded: Counter,
+    /// Sent to the store along with a take.
+    pub posted: Counter,
+    /// Paid by a grant that came too late for its request.
+    pub cancelled: Counter,
+}
+
+/// All that a limiter counts, but for what it counts of each node.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Decided by the shared store.
@@ -83,10 +114,12 @@ pub struct Counters {
     pub decision: Latencies,
     /// Takes that went to a shared store.
     pub takes: CallCounters,
+    /// Heartbeats.
+    pub heartbeats: CallCounters,
     /// Time from a take's start to its answer, however late.
     pub store_call: Latencies,
-    /// Answers that came after the budget.
-    pub late: Counter,
+    /// What the store is owed.
+    pub debt: DebtCounters,
 }
 
 impl Counters {
@@ -97,7 +130,7 @@ impl Counters {
             Source::Fallback => self.fallback.increment(),
             Source::Memory => self.memory.increment(),
             // No bucket decided, so none is counted.
-            Source::Oversized => return,
+            Source::Oversized | Source::Closed => return,
         }
         self.decision.observe(after);
     }

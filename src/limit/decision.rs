@@ -16,6 +16,8 @@ pub enum Source {
     Memory,
     /// No bucket was asked: what the request costs is more than a full one holds.
     Oversized,
+    /// The store is away, and the rule lets nothing pass meanwhile. No decision on the request.
+    Closed,
 }
 
 /// The limiter's answer for one request.
@@ -97,6 +99,28 @@ impl Decision {
             level: grant.level,
             retry_after: (!allowed).then_some(grant.wait),
             source,
+        }
+    }
+
+    /// Without the store, a rule that is open lets everything pass.
+    pub(super) fn open(rule: &Rule) -> Self {
+        Self {
+            allowed: true,
+            rule: *rule,
+            level: rule.capacity,
+            retry_after: None,
+            source: Source::Fallback,
+        }
+    }
+
+    /// Without the store, a rule that is closed lets nothing pass.
+    pub(super) fn closed(rule: &Rule) -> Self {
+        Self {
+            allowed: false,
+            source: Source::Closed,
+            level: 0.0,
+            retry_after: None,
+            rule: *rule,
         }
     }
 

@@ -1,9 +1,9 @@
 //! The one question: may this request pass?
 //!
 //! [`Limiter::decide`] asks the bucket store, waits for its answer no longer than the budget, and
-//! otherwise lets this gateway's own share decide. It knows neither what a request is nor where
-//! rules come from. Leases, remembered rejections, the stall gate and the breaker belong between
-//! [`Limiter::decide`] and the store.
+//! otherwise lets this gateway's own share decide. Whether it asks and waits at all, the [`Watch`]
+//! over the bucket's node says. It knows neither what a request is nor where rules come from.
+//! Leases and remembered rejections belong between [`Limiter::decide`] and the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,18 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::bucket::{Ask, Grant};
-use super::clock::{Clock, MonotonicClock, Timestamp};
+use super::clock::{Clock, MonotonicClock};
 use super::counters::Counters;
 use super::decision::{Decision, Source};
-use super::fallback::Fallback;
+use super::fallback::{Fallback, KeyId};
+use super::instances::Instances;
 use super::key::BucketKey;
-use super::rule::Rule;
-use super::store::{BucketStore, Call, TakeResult};
+use super::rule::{OnStoreFailure, Rule};
+use super::store::{BucketStore, Call, StoreError, TakeResult};
+use super::watch::{Complaints, End, Watch, Way};
+
+mod background;
+mod call;
 
 #[cfg(test)]
 mod tests;
@@ -27,30 +32,91 @@ mod tests;
 pub struct Settings {
     /// The longest that a request may wait for the store.
     pub budget: Duration,
-    /// Gateways that share each limit: what this one may let through by itself is 1/N.
+    /// Gateways that share each limit: what this one may let through by itself is 1/N. Where they
+    /// are counted, the fewest that there are.
     pub instances: u32,
-    /// Buckets of the fallback.
+    /// Whether they are counted.
+    pub count_instances: bool,
+    /// Keys that this gateway keeps an account of.
     pub max_local_buckets: usize,
+    /// Calls at once for each node; the store keeps to it, the limiter makes room for it.
+    pub in_flight: usize,
+    /// Hard errors in a row after which a node is no longer asked.
+    pub failures: u32,
+    /// The time between two probes of a node that is not asked.
+    pub probe: Duration,
+}
+
+impl Default for Settings {
+    /// A gateway that is alone, and the numbers that a configuration has where it says nothing.
+    fn default() -> Self {
+        Self {
+            budget: Duration::from_millis(5),
+            instances: 1,
+            count_instances: false,
+            max_local_buckets: 1_000_000,
+            in_flight: 256,
+            failures: 5,
+            probe: Duration::from_millis(100),
+        }
+    }
 }
 
 /// Decides requests by the buckets of a store.
 pub struct Limiter<S, C = MonotonicClock> {
+    core: Arc<Core<S, C>>,
+}
+
+/// What requests share with the calls that outlive them.
+struct Core<S, C> {
     store: S,
-    clock: Arc<C>,
-    budget: Duration,
+    clock: C,
+    settings: Settings,
+    instances: Arc<Instances>,
     fallback: Fallback,
-    counters: Arc<Counters>,
+    /// One for each node.
+    watches: Box<[Watch]>,
+    counters: Counters,
+    /// Keys that cannot be served are named now and then.
+    complaints: Complaints,
+}
+
+/// What one request asks.
+#[derive(Clone, Copy)]
+struct Question {
+    id: KeyId,
+    rule: Rule,
+    cost: u32,
+    node: usize,
+}
+
+/// Why the store did not decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Without {
+    /// It is away, or too slow: the rule says what happens then.
+    Store,
+    /// It is well, and this one request is decided here all the same.
+    Asking,
 }
 
 impl<S: BucketStore, C: Clock> Limiter<S, C> {
     /// A limiter over `store`.
     pub fn new(store: S, clock: C, settings: Settings) -> Self {
-        Self {
+        let instances = Arc::new(Instances::new(settings.instances));
+        let watch = |node| Watch::new(node, settings.budget, settings.failures, settings.in_flight);
+        let nodes = if store.is_local() { 0 } else { store.nodes() };
+        let core = Core {
+            watches: (0..nodes).map(watch).collect(),
+            fallback: Fallback::new(Arc::clone(&instances), settings.max_local_buckets),
+            counters: Counters::default(),
+            complaints: Complaints::default(),
             store,
-            clock: Arc::new(clock),
-            budget: settings.budget,
-            fallback: Fallback::new(settings.instances, settings.max_local_buckets),
-            counters: Arc::default(),
+            clock,
+            settings,
+            instances,
+        };
+        Self {
+            core: Arc::new(core),
         }
     }
 
@@ -62,89 +128,137 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         if f64::from(cost) > rule.capacity {
             return Decision::oversized(rule);
         }
-        let asked_at = self.clock.now();
-        let decision = match self.store.take(key, rule, &Ask::one(cost)) {
-            Call::Done(Ok(grant)) if self.store.is_local() => {
-                Decision::of_grant(&grant, rule, cost, Source::Memory)
-            }
-            Call::Done(result) => self.settle(result.ok(), key, rule, cost),
-            Call::Waiting(reply) => {
-                let answer = self.within_budget(reply, cost, asked_at).await;
-                self.settle(answer, key, rule, cost)
-            }
+        let core = &self.core;
+        let asked_at = core.clock.now();
+        let decision = if core.store.is_local() {
+            core.decide_here(key, rule, cost)
+        } else {
+            let node = core.store.node_of(key);
+            let question = Question {
+                id: core.fallback.id(key),
+                rule: *rule,
+                cost,
+                node: if node < core.watches.len() { node } else { 0 },
+            };
+            core.decide_there(key, question).await
         };
-        self.counters
-            .decided(decision.source, self.clock.now().since(asked_at));
+        core.counters
+            .decided(decision.source, core.clock.now().since(asked_at));
         decision
     }
 
     /// What the limiter has counted.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.core.counters
+    }
+
+    /// The watches over the store's nodes, in their order; none for a store in this process.
+    pub fn watches(&self) -> &[Watch] {
+        &self.core.watches
+    }
+
+    /// How many gateways share the limits.
+    pub fn instances(&self) -> u32 {
+        self.core.instances.get()
     }
 
     /// The store that the limiter asks.
     pub fn store(&self) -> &S {
-        &self.store
+        &self.core.store
     }
 
     /// How many buckets live in this process.
     pub fn local_buckets(&self) -> usize {
-        self.store.local_buckets() + self.fallback.buckets()
+        self.core.store.local_buckets() + self.core.fallback.len()
+    }
+}
+
+impl<S: BucketStore, C: Clock> Core<S, C> {
+    /// Decides by a store in this process.
+    fn decide_here(&self, key: &BucketKey<'_>, rule: &Rule, cost: u32) -> Decision {
+        match self.store.take(key, rule, &Ask::one(cost)) {
+            Call::Done(Ok(grant)) => Decision::of_grant(&grant, rule, cost, Source::Memory),
+            // A store in this process has no reason to fail, nor to let anybody wait.
+            Call::Done(Err(_)) | Call::Waiting(_) => Decision::closed(rule),
+        }
     }
 
-    /// The store's grant decides; without one, this gateway's share does, at once.
-    fn settle(
-        &self,
-        grant: Option<Grant>,
-        key: &BucketKey<'_>,
-        rule: &Rule,
-        cost: u32,
-    ) -> Decision {
-        match grant {
-            Some(grant) => Decision::of_grant(&grant, rule, cost, Source::Store),
-            None => {
-                let grant = self.fallback.take(key, rule, cost, self.clock.now());
-                Decision::of_grant(&grant, rule, cost, Source::Fallback)
+    /// Decides by a store elsewhere, or without it.
+    async fn decide_there(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
+        let watch = &self.watches[question.node];
+        let now = self.clock.now();
+        let (way, opened) = watch.way(now);
+        if opened {
+            self.begin_to_probe(question.node);
+        }
+        match way {
+            Way::Away => self.decide_without(Without::Store, &question),
+            Way::Send => {
+                // Decided first, so that the answer finds what it has to pay for.
+                let decision = self.decide_without(Without::Store, &question);
+                self.send_unasked(key, question);
+                decision
+            }
+            Way::Wait => {
+                let crowd =
+                    watch.is_on_the_way_back(now) && self.fallback.is_on_the_way_back(question.id);
+                if crowd {
+                    return self.decide_without(Without::Asking, &question);
+                }
+                self.ask(key, question).await
             }
         }
     }
 
-    /// The answer of a take that is on its way, or nothing after the budget.
-    ///
-    /// The call has a task of its own: when its request stops waiting (or its client is gone),
-    /// the answer is still read and counted, and the call is not cut off half way.
-    async fn within_budget(
-        &self,
-        reply: impl Future<Output = TakeResult> + Send + 'static,
-        cost: u32,
-        asked_at: Timestamp,
-    ) -> Option<Grant> {
-        let (answer, answered) = oneshot::channel();
-        let counters = Arc::clone(&self.counters);
-        let clock = Arc::clone(&self.clock);
-        let budget = self.budget;
-        tokio::spawn(async move {
-            let result = reply.await;
-            let took = clock.now().since(asked_at);
-            counters.store_call.observe(took);
-            match &result {
-                _ if took > budget => counters.late.increment(),
-                Ok(grant) if grant.granted >= cost => counters.takes.ok.increment(),
-                Ok(_) => counters.takes.short.increment(),
-                Err(_) => counters.takes.error.increment(),
+    /// Decides without the store.
+    fn decide_without(&self, without: Without, question: &Question) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        match rule.on_store_failure {
+            OnStoreFailure::Open if without == Without::Store => return Decision::open(rule),
+            OnStoreFailure::Closed if without == Without::Store => return Decision::closed(rule),
+            _ => {}
+        }
+        let share = self.fallback.take(*id, rule, *cost, self.clock.now());
+        self.counters.debt.recorded.add(u64::from(share.owed));
+        Decision::of_grant(&share.grant, rule, *cost, Source::Fallback)
+    }
+
+    /// The store's grant decides.
+    fn decide_by(&self, grant: &Grant, question: &Question) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        self.fallback.heard(*id, rule, grant, self.clock.now());
+        Decision::of_grant(grant, rule, *cost, Source::Store)
+    }
+
+    /// Asks the store, and waits within the budget.
+    async fn ask(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        let now = self.clock.now();
+        let ask = self.fallback.ask(id, &rule, cost, true, now);
+        let reply = match self.store.take(key, &rule, &ask) {
+            Call::Done(result) => {
+                return match self.turned_down(&question, &ask, result) {
+                    Ok(grant) => self.decide_by(&grant, &question),
+                    Err(without) => self.decide_without(without, &question),
+                };
             }
-            // Nobody waits for a late answer any more, and that is no error.
-            let _ = answer.send(result);
-        });
-        match tokio::time::timeout(self.budget, answered).await {
-            Ok(Ok(result)) => result.ok(),
+            Call::Waiting(reply) => reply,
+        };
+        let (answer, mut answered) = oneshot::channel();
+        self.follow(reply, question, ask, Some(answer));
+        let in_time = tokio::time::timeout(self.settings.budget, &mut answered).await;
+        let without = match in_time {
+            Ok(Ok(Ok(grant))) => return self.decide_by(&grant, &question),
+            Ok(Ok(Err(error))) => self.settle_error(&question, &ask, &error),
             // The task ended without an answer: its runtime is going down.
-            Ok(Err(_)) => None,
-            Err(_) => {
-                self.counters.takes.timeout.increment();
-                None
-            }
+            Ok(Err(_)) | Err(_) => Without::Store,
+        };
+        let decision = self.decide_without(without, &question);
+        // Whichever comes first reads the answer: this, or the call's task once nobody listens.
+        answered.close();
+        if let Ok(result) = answered.try_recv() {
+            self.settle_late(&question, &ask, &result);
         }
+        decision
     }
 }

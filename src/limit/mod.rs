@@ -2,25 +2,34 @@
 //!
 //! [`Limiter::decide`] is the one question that the rest of Aforo asks. Below it lie the token
 //! bucket ([`bucket`]), the rule it is held to ([`rule`]), the trait of whatever keeps buckets
-//! ([`store`]), and this gateway's own share for when the store does not answer ([`fallback`]).
+//! ([`store`]), and this gateway's own share for when the store does not answer ([`fallback`], made
+//! of an [`account`] for each key and a [`sketch`] of those that find no place; how large the share
+//! is, [`instances`] knows). Whether the store is waited for, or asked at all, says the [`watch`]
+//! over each of its nodes, made of a [`gate`] and a [`breaker`].
 //!
 //! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
 
+pub mod account;
+pub mod breaker;
 pub mod bucket;
 pub mod clock;
 pub mod counters;
 pub mod decision;
 pub mod fallback;
+pub mod gate;
+pub mod instances;
 pub mod key;
 pub mod limiter;
 pub mod local;
 pub mod rule;
+pub mod sketch;
 pub mod store;
+pub mod watch;
 
 pub use bucket::{Ask, Bucket, Grant};
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};
 pub use decision::{Decision, Source};
 pub use key::BucketKey;
 pub use limiter::{Limiter, Settings};
-pub use rule::{Rule, RuleError};
-pub use store::{BucketStore, Call, StoreError};
+pub use rule::{OnStoreFailure, Rule, RuleError};
+pub use store::{BucketStore, Call, Heartbeat, StoreError};

@@ -25,9 +25,41 @@ pub struct Rule {
     pub refill_per_second: f64,
     /// Decide and count, but never reject.
     pub shadow: bool,
+    /// What happens to a request that the store does not answer.
+    pub on_store_failure: OnStoreFailure,
     /// Names what the rule says: another one as soon as any of the above changes, the same one
     /// as long as none does, wherever the rule comes from and however often it is loaded.
     pub version: u64,
+}
+
+/// What happens to a request that the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStoreFailure {
+    /// This gateway's share of the limit decides.
+    #[default]
+    Local,
+    /// It passes.
+    Open,
+    /// It does not.
+    Closed,
+}
+
+impl OnStoreFailure {
+    /// Its name in files and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// What `name` names.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Local, Self::Open, Self::Closed]
+            .into_iter()
+            .find(|one| one.as_str() == name)
+    }
 }
 
 /// Why two numbers are no limit.
@@ -59,6 +91,7 @@ impl Rule {
             capacity: f64::from(capacity),
             refill_per_second,
             shadow: false,
+            on_store_failure: OnStoreFailure::Local,
             version: 0,
         }
         .versioned())
@@ -70,11 +103,22 @@ impl Rule {
         Self { shadow, ..self }.versioned()
     }
 
+    /// The same limit, with another answer to requests that the store does not answer.
+    #[must_use]
+    pub fn with_on_store_failure(self, on_store_failure: OnStoreFailure) -> Self {
+        Self {
+            on_store_failure,
+            ..self
+        }
+        .versioned()
+    }
+
     fn versioned(self) -> Self {
         let version = [
             self.capacity.to_bits(),
             self.refill_per_second.to_bits(),
             u64::from(self.shadow),
+            self.on_store_failure as u64,
         ]
         .into_iter()
         .fold(0, |version, part| mixed(version ^ part));

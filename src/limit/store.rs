@@ -35,6 +35,9 @@ impl Call {
     }
 }
 
+/// The number of gateways that are alive, on its way.
+pub type Heartbeat = Pin<Box<dyn Future<Output = Result<u32, StoreError>> + Send>>;
+
 /// Where buckets live.
 ///
 /// A take is one atomic step on one bucket: refill, then grant. A store never repeats a take of
@@ -45,6 +48,28 @@ pub trait BucketStore: Send + Sync + 'static {
     /// Returns at once. A store that has no way to ask right now (no connection, too many calls
     /// under way) says so in [`Call::Done`]: it keeps no queue.
     fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call;
+
+    /// How many nodes the buckets are spread over, from the start on. Each is watched by itself.
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    /// The number of the node that holds the bucket of `key`, below [`BucketStore::nodes`].
+    fn node_of(&self, _key: &BucketKey<'_>) -> usize {
+        0
+    }
+
+    /// Asks a node for what shows that it can serve takes: one take from a bucket that is nobody's.
+    fn probe(&self, _node: usize) -> Call {
+        Call::Done(Err(StoreError::Unsent(
+            "this store has no probe".to_owned(),
+        )))
+    }
+
+    /// Says that gateway `id` is alive, and asks how many are.
+    fn heartbeat(&self, _id: &str) -> Heartbeat {
+        Box::pin(std::future::ready(Ok(1)))
+    }
 
     /// Whether buckets are this process's own. If they are, they hold the whole limit, however
     /// many gateways there are.
@@ -64,8 +89,11 @@ pub trait BucketStore: Send + Sync + 'static {
 /// Why a store gave no grant. Who asks learns what to do from the kind; the text is for logs.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// There is no connection, or the one there was broke before the answer.
+    /// There is no connection: nothing was sent.
     #[error("no connection to the store: {0}")]
+    Unsent(String),
+    /// The connection broke before the answer.
+    #[error("lost the connection to the store: {0}")]
     Disconnected(String),
     /// As many calls are under way as may be. No failure of the store.
     #[error("{0} calls to the store are under way already")]
@@ -76,6 +104,9 @@ pub enum StoreError {
     /// This one key holds something that is no bucket. Other keys are not touched by it.
     #[error("the key holds no bucket: {0}")]
     WrongType(String),
+    /// The key lives on another node. This one did nothing.
+    #[error("the key is not on this node: {0}")]
+    Moved(String),
     /// The answer is not of the script's form.
     #[error("the store's answer makes no sense: {0}")]
     Answer(String),
@@ -83,4 +114,18 @@ pub enum StoreError {
     /// request waits for.
     #[error("the store did not answer: {0}")]
     Lost(String),
+}
+
+impl StoreError {
+    /// Whether the take was certainly not done, so that nothing of it has to be made up for.
+    pub fn is_untouched(&self) -> bool {
+        match self {
+            Self::Unsent(_)
+            | Self::Busy(_)
+            | Self::Refused(_)
+            | Self::WrongType(_)
+            | Self::Moved(_) => true,
+            Self::Disconnected(_) | Self::Answer(_) | Self::Lost(_) => false,
+        }
+    }
 }

@@ -5,7 +5,7 @@
 pub mod memory;
 pub mod redis;
 
-use crate::limit::{Ask, BucketKey, BucketStore, Call, MonotonicClock, Rule};
+use crate::limit::{Ask, BucketKey, BucketStore, Call, Heartbeat, MonotonicClock, Rule};
 
 pub use self::memory::MemoryStore;
 pub use self::redis::RedisStore;
@@ -23,6 +23,34 @@ impl BucketStore for Store {
         match self {
             Self::Memory(store) => store.take(key, rule, ask),
             Self::Redis(store) => store.take(key, rule, ask),
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        match self {
+            Self::Memory(store) => store.nodes(),
+            Self::Redis(store) => store.nodes(),
+        }
+    }
+
+    fn node_of(&self, key: &BucketKey<'_>) -> usize {
+        match self {
+            Self::Memory(store) => store.node_of(key),
+            Self::Redis(store) => store.node_of(key),
+        }
+    }
+
+    fn probe(&self, node: usize) -> Call {
+        match self {
+            Self::Memory(store) => store.probe(node),
+            Self::Redis(store) => store.probe(node),
+        }
+    }
+
+    fn heartbeat(&self, id: &str) -> Heartbeat {
+        match self {
+            Self::Memory(store) => store.heartbeat(id),
+            Self::Redis(store) => store.heartbeat(id),
         }
     }
 

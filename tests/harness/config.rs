@@ -83,6 +83,21 @@ impl Config {
         self
     }
 
+    /// A rule with further keys, as `shadow: true`.
+    pub fn rule_with(
+        mut self,
+        tenant: &str,
+        route: &str,
+        capacity: u64,
+        refill_per_second: f64,
+        keys: &str,
+    ) -> Self {
+        self.rules.push(format!(
+            "    - {{ tenant: \"{tenant}\", route: \"{route}\", capacity: {capacity}, refill_per_second: {refill_per_second}, {keys} }}"
+        ));
+        self
+    }
+
     /// One further key of `limits`, as `mode: shadow`.
     pub fn limits(mut self, key: &str) -> Self {
         self.limits.push(format!("  {key}"));

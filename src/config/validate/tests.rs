@@ -595,6 +595,8 @@ fn rules() {
         "tenant: t, route: \"*\"",
         "tenant: \"*\", route: r",
         "tenant: t, route: r, shadow: true, shards: 1, on_store_failure: local",
+        "tenant: t, route: r, on_store_failure: open",
+        "tenant: t, route: r, on_store_failure: closed",
     ] {
         assert_eq!(problems(&[&rule(who)]), Vec::<String>::new(), "{who}");
     }
@@ -730,18 +732,14 @@ fn the_store_and_the_cluster() {
             "store.redis.url: not supported yet; with redis+sentinel://, redis:// is".to_owned(),
         ),
         (
-            "url: redis://h:1, breaker: { failures: 6 }",
-            "store.redis.breaker.failures: not supported yet; 5 is".to_owned(),
-        ),
-        (
-            "url: redis://h:1, breaker: { probe: 1s }",
-            "store.redis.breaker.probe: not supported yet; 100ms is".to_owned(),
+            "url: redis://h:1, breaker: { failures: 0 }",
+            "store.redis.breaker.failures: must be at least 1, not 0".to_owned(),
         ),
     ] {
         let store = format!("store: {{ redis: {{ {redis} }} }}");
         assert_eq!(problems(&[&store, cluster]), [expected], "{store}");
     }
-    let store = "store: { redis: { url: \"redis://u:p%40ss@h:1/3\", timeout: 60s, in_flight: 1, breaker: { failures: 5, probe: 100ms } } }";
+    let store = "store: { redis: { url: \"redis://u:p%40ss@h:1/3\", timeout: 60s, in_flight: 1, breaker: { failures: 7, probe: 250ms } } }";
     let config = read(&with(&[store, cluster])).expect("right");
     assert_eq!(config.store.expect("a store").redis.address, "h:1");
     assert_eq!(
@@ -883,20 +881,12 @@ fn what_does_not_exist_yet_is_refused() {
             "limits.rules[0].shards: not supported yet; 1 is",
         ),
         (
-            &rule("on_store_failure: closed"),
-            "limits.rules[0].on_store_failure: not supported yet; local is",
-        ),
-        (
             &rule("concurrency: 4"),
             "limits.rules[0].concurrency: not supported yet; leave it out",
         ),
         (
             "limits: { prefetch: { batch: 50 } }",
             "limits.prefetch.batch: not supported yet; 0 is, each request asks the store",
-        ),
-        (
-            "cluster: { instances: auto, at_least: 2 }",
-            "cluster.instances: not supported yet; a number is, auto is not",
         ),
         (
             "region: { name: eu, share: 0.7 }",

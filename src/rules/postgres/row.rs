@@ -6,7 +6,7 @@
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use crate::limit::Rule;
+use crate::limit::{OnStoreFailure, Rule};
 
 #[cfg(test)]
 mod tests;
@@ -95,24 +95,20 @@ impl<'r> Row<'r> {
             None => None,
         };
         let failure = match self.on_store_failure {
-            Some(failure @ ("local" | "open" | "closed")) => failure,
-            Some(other) => {
-                return Err(format!(
-                    "on_store_failure must be local, open or closed, not {other:?}"
-                ));
-            }
+            Some(name) => OnStoreFailure::from_name(name).ok_or_else(|| {
+                format!("on_store_failure must be local, open or closed, not {name:?}")
+            })?,
             None => return Err("on_store_failure must be local, open or closed, not null".into()),
         };
         let unsupported: Vec<String> = [
             (shards > 1).then(|| format!("shards = {shards} (1 is)")),
-            (failure != "local").then(|| format!("on_store_failure = {failure} (local is)")),
             concurrency.map(|number| format!("concurrency = {number} (null is)")),
         ]
         .into_iter()
         .flatten()
         .collect();
         Ok(Good {
-            rule: rule.with_shadow(shadow),
+            rule: rule.with_shadow(shadow).with_on_store_failure(failure),
             unsupported: (!unsupported.is_empty()).then(|| unsupported.join(", ")),
         })
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use thiserror::Error;
 
-use crate::limit::Rule;
+use crate::limit::{OnStoreFailure, Rule};
 use crate::rules::Layer;
 use crate::rules::layer::Builder;
 
@@ -32,7 +32,7 @@ struct Contents<'c> {
     written: u64,
     /// CRC-32 of the text of `rules`.
     crc32: u32,
-    /// Tenant, route, capacity, tokens per second, shadow.
+    /// Tenant, route, capacity, tokens per second, shadow, on_store_failure.
     #[serde(borrow)]
     rules: &'c RawValue,
 }
@@ -100,12 +100,15 @@ fn parse(text: &str) -> Result<Saved, String> {
     if crc32fast::hash(contents.rules.get().as_bytes()) != contents.crc32 {
         return Err("its checksum is another one".to_owned());
     }
-    let rules: Vec<(String, String, u32, f64, bool)> =
+    let rules: Vec<(String, String, u32, f64, bool, String)> =
         serde_json::from_str(contents.rules.get()).map_err(|error| error.to_string())?;
     let mut builder = Builder::default();
-    for (tenant, route, capacity, refill, shadow) in rules {
+    for (tenant, route, capacity, refill, shadow, failure) in rules {
         let rule = Rule::new(capacity, refill).map_err(|error| error.to_string())?;
-        builder.insert(&tenant, &route, rule.with_shadow(shadow));
+        let failure = OnStoreFailure::from_name(&failure)
+            .ok_or_else(|| format!("it knows no on_store_failure {failure:?}"))?;
+        let rule = rule.with_shadow(shadow).with_on_store_failure(failure);
+        builder.insert(&tenant, &route, rule);
     }
     let written = UNIX_EPOCH + Duration::from_secs(contents.written);
     Ok(Saved {
@@ -135,12 +138,20 @@ pub fn write(path: &Path, layer: &Layer) -> io::Result<()> {
 }
 
 fn serialize(layer: &Layer) -> io::Result<String> {
-    let rules: Vec<(&str, &str, u32, f64, bool)> = layer
+    let rules: Vec<(&str, &str, u32, f64, bool, &str)> = layer
         .iter()
         .map(|(tenant, route, rule)| {
             // A whole number within u32: it comes from `Rule::new`.
             let capacity = rule.capacity as u32;
-            (tenant, route, capacity, rule.refill_per_second, rule.shadow)
+            let failure = rule.on_store_failure.as_str();
+            (
+                tenant,
+                route,
+                capacity,
+                rule.refill_per_second,
+                rule.shadow,
+                failure,
+            )
         })
         .collect();
     let rules = to_raw_value(&rules)?;

@@ -14,14 +14,15 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::node::{Link, Node};
-use super::script;
+use super::{eviction, heartbeat, script};
 
 /// The longest that one attempt may take, from the first packet to the loaded script.
 const ATTEMPT: Duration = Duration::from_millis(500);
 /// The pause after the first failed attempt; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between attempts.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause between attempts. Short: while one gateway is back and another is not yet,
+/// both let requests through that are the other's by rights.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// How often an idle connection is tried, so that a dead one is replaced before a request needs it.
 const PING_EVERY: Duration = Duration::from_millis(500);
 /// How long the answer to that may take. Longer than any stall that a healthy server has.
@@ -42,6 +43,7 @@ enum ConnectError {
 pub async fn keep_connected(node: Arc<Node>) {
     let mut pause = FIRST_PAUSE;
     let mut reported = String::new();
+    let mut warned = None;
     loop {
         let outcome = connect(&node).await;
         match outcome {
@@ -51,6 +53,11 @@ pub async fn keep_connected(node: Arc<Node>) {
                 node.attempt_ended();
                 info!(redis = node.address(), "connected to Redis");
                 (pause, reported) = (FIRST_PAUSE, String::new());
+                let warning = eviction::warning(&link.connection).await;
+                if let Some(text) = warning.as_ref().filter(|_| warning != warned) {
+                    warn!(redis = node.address(), "{text}");
+                }
+                warned = warning;
                 until_lost(&node, &link).await;
                 warn!(
                     redis = node.address(),
@@ -92,7 +99,13 @@ async fn connect(node: &Node) -> Result<Link, ConnectError> {
             text if text.contains("compiling script") => ConnectError::TooOld(error),
             _ => ConnectError::Redis(error),
         })?;
-        Ok(Link { connection, sha })
+        // Without this one only the gateways are not counted.
+        let heartbeat_sha = heartbeat::load().query_async(&mut connection).await;
+        Ok(Link {
+            connection,
+            sha,
+            heartbeat_sha: heartbeat_sha.unwrap_or_default(),
+        })
     };
     timeout(ATTEMPT, attempt)
         .await

@@ -21,6 +21,11 @@ pub fn bucket_key(key: &BucketKey<'_>) -> String {
     name
 }
 
+/// The key that a node is probed with; nobody's bucket.
+pub(super) fn probe_key(node: usize) -> String {
+    format!("rl:aforo:probe:{{{node}}}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

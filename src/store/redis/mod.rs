@@ -1,10 +1,13 @@
 //! The store that all gateways share: buckets in Redis, one script call for each take.
 //!
 //! [`key`] says how a bucket is named, [`script`] what is sent and read, [`topology`] which node
-//! holds a key, [`node`] how a call is made, and [`connector`] keeps nodes connected. Redis's own
-//! clock counts; no time of this process is sent.
+//! holds a key, [`node`] how a call is made, and [`connector`] keeps nodes connected. By the
+//! [`heartbeat`] gateways count each other. Redis's own clock counts; no time of this process is
+//! sent.
 
 pub mod connector;
+mod eviction;
+pub mod heartbeat;
 pub mod key;
 pub mod node;
 pub mod probe;
@@ -19,7 +22,7 @@ use thiserror::Error;
 
 use self::node::Node;
 use self::topology::Topology;
-use crate::limit::{Ask, BucketKey, BucketStore, Call, Rule};
+use crate::limit::{Ask, BucketKey, BucketStore, Call, Heartbeat, Rule, StoreError};
 
 /// Why there can be no store at this address.
 #[derive(Debug, Error)]
@@ -78,6 +81,21 @@ impl BucketStore for RedisStore {
     fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call {
         let key = key::bucket_key(key);
         self.topology.node_of(&key).take(key, rule, ask)
+    }
+
+    fn nodes(&self) -> usize {
+        self.topology.nodes().len()
+    }
+
+    fn probe(&self, node: usize) -> Call {
+        match self.topology.nodes().get(node) {
+            Some(of_number) => of_number.probe(key::probe_key(node)),
+            None => Call::Done(Err(StoreError::Unsent(format!("there is no node {node}")))),
+        }
+    }
+
+    fn heartbeat(&self, id: &str) -> Heartbeat {
+        self.topology.node_of(heartbeat::KEY).heartbeat(id)
     }
 
     fn is_local(&self) -> bool {

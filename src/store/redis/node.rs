@@ -13,8 +13,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, IntoConnectionInfo, RedisResult, Value};
 use tokio::sync::{Notify, watch};
 
-use super::script;
-use crate::limit::{Ask, Call, Rule, StoreError};
+use super::{heartbeat, script};
+use crate::limit::store::TakeResult;
+use crate::limit::{Ask, Call, Heartbeat, Rule, StoreError};
 
 /// How long a call may stay unanswered before it is given up, at least. Far longer than requests
 /// wait: an answer that comes late is still worth reading.
@@ -43,6 +44,8 @@ pub struct Link {
     pub(super) connection: MultiplexedConnection,
     /// The script's name on this server.
     pub(super) sha: String,
+    /// The name of the heartbeat's script.
+    pub(super) heartbeat_sha: String,
 }
 
 /// A call's place among those under way; dropping it frees the place.
@@ -72,27 +75,59 @@ impl Node {
     /// Sends a take, if that can be done now.
     pub fn take(self: &Arc<Self>, key: String, rule: &Rule, ask: &Ask) -> Call {
         let Some(link) = self.link.load_full() else {
-            return Call::Done(Err(StoreError::Disconnected(self.address.clone())));
+            return Call::Done(Err(self.unsent()));
         };
         let Some(slot) = Slot::enter(self) else {
             return Call::Done(Err(StoreError::Busy(self.max_in_flight)));
         };
         let (rule, ask) = (*rule, *ask);
         Call::Waiting(Box::pin(async move {
-            let node = &slot.0;
-            let mut connection = link.connection.clone();
-            let by_name = script::by_name(&link.sha, &key, &rule, &ask);
-            let mut reply = by_name.query_async(&mut connection).await;
-            if reply.as_ref().is_err_and(script::is_unknown) {
-                let by_text = script::by_text(&key, &rule, &ask);
-                reply = by_text.query_async(&mut connection).await;
-            }
-            let result = script::read(reply, &rule, &ask);
-            if let Err(StoreError::Disconnected(_)) = result {
-                node.lose(&link);
-            }
-            result
+            slot.0.call(&link, &key, &rule, &ask).await
         }))
+    }
+
+    /// A take from a bucket that is nobody's. It needs no place among those under way: the places
+    /// may be taken by calls that this node will never answer.
+    pub fn probe(self: &Arc<Self>, key: String) -> Call {
+        let Some(link) = self.link.load_full() else {
+            return Call::Done(Err(self.unsent()));
+        };
+        let node = Arc::clone(self);
+        Call::Waiting(Box::pin(async move {
+            node.call(&link, &key, &script::PROBE_RULE, &Ask::one(1))
+                .await
+        }))
+    }
+
+    /// A heartbeat of gateway `id`.
+    pub fn heartbeat(self: &Arc<Self>, id: &str) -> Heartbeat {
+        let node = Arc::clone(self);
+        let id = id.to_owned();
+        Box::pin(async move {
+            let Some(link) = node.link.load_full() else {
+                return Err(node.unsent());
+            };
+            heartbeat::beat(&link, &id).await
+        })
+    }
+
+    async fn call(&self, link: &Arc<Link>, key: &str, rule: &Rule, ask: &Ask) -> TakeResult {
+        let mut connection = link.connection.clone();
+        let by_name = script::by_name(&link.sha, key, rule, ask);
+        let mut reply = by_name.query_async(&mut connection).await;
+        if reply.as_ref().is_err_and(script::is_unknown) {
+            let by_text = script::by_text(key, rule, ask);
+            reply = by_text.query_async(&mut connection).await;
+        }
+        let result = script::read(reply, rule, ask);
+        if let Err(StoreError::Disconnected(_)) = result {
+            self.lose(link);
+        }
+        result
+    }
+
+    fn unsent(&self) -> StoreError {
+        StoreError::Unsent(self.address.clone())
     }
 
     /// Calls under way.

@@ -3,11 +3,20 @@
 use ::redis::{Cmd, RedisError, ServerErrorKind, Value};
 
 use crate::limit::store::TakeResult;
-use crate::limit::{Ask, Grant, Rule, StoreError};
+use crate::limit::{Ask, Grant, OnStoreFailure, Rule, StoreError};
 use std::time::Duration;
 
 /// `lua/token_bucket.lua`; its head documents keys, arguments and reply.
 pub const TOKEN_BUCKET: &str = include_str!("../../../lua/token_bucket.lua");
+
+/// The limit of the bucket that probes take from: never in a probe's way, and gone after a second.
+pub(super) const PROBE_RULE: Rule = Rule {
+    version: 0,
+    capacity: 10_000.0,
+    refill_per_second: 100_000.0,
+    shadow: false,
+    on_store_failure: OnStoreFailure::Local,
+};
 
 /// Has Redis keep the script; the reply is the name to call it by.
 pub fn load() -> Cmd {
@@ -87,12 +96,18 @@ fn read_grant(value: &Value, rule: &Rule, ask: &Ask) -> Option<Grant> {
     })
 }
 
-fn read_error(error: &RedisError) -> StoreError {
+/// What an error of the client's library means for a take.
+pub(super) fn read_error(error: &RedisError) -> StoreError {
     let text = error.to_string();
     if error.is_timeout() {
         StoreError::Lost(text)
     } else if error.is_io_error() || error.is_unrecoverable_error() {
         StoreError::Disconnected(text)
+    } else if [ServerErrorKind::Moved, ServerErrorKind::Ask]
+        .map(Into::into)
+        .contains(&error.kind())
+    {
+        StoreError::Moved(text)
     } else if text.contains("WRONGTYPE") {
         // From within a script the code is part of the message.
         StoreError::WrongType(text)
