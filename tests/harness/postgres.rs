@@ -43,16 +43,23 @@ impl Postgres {
     /// A server that does not run yet, and has no database: [`Postgres::restart`] starts it.
     pub fn absent() -> Self {
         let folder = TempDir::new().unwrap();
-        if let Some(user) = user() {
-            let owned = Command::new("chown").arg(user).arg(folder.path()).status();
-            assert!(owned.unwrap().success(), "chown {user}");
+        let data = folder.path().join("data");
+        let template = template();
+        if template.exists() {
+            run(Command::new("cp").arg("-r").args([&template, &data]));
+            run(Command::new("chmod").args(["-R", "go="]).arg(&data));
+            give_away(folder.path());
+        } else {
+            give_away(folder.path());
+            run(command("initdb")
+                .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
+                .arg(&data));
+            // Of several that come here at once, the first to rename wins; all are alike.
+            let new = TempDir::new_in(template.parent().unwrap()).unwrap();
+            let made = new.path().join("made");
+            run(Command::new("cp").arg("-r").args([&data, &made]));
+            let _ = fs::rename(made, &template);
         }
-        let made = command("initdb")
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
-            .arg(folder.path().join("data"))
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {made:?}");
         Self {
             port: free_port(),
             folder,
@@ -295,6 +302,28 @@ impl Drop for Session {
         let _ = self.psql.kill();
         let _ = self.psql.wait();
     }
+}
+
+/// What `initdb` makes, kept between tests: it takes seconds on a busy machine.
+fn template() -> PathBuf {
+    let programs = programs();
+    let version = programs.parent().and_then(Path::file_name).unwrap();
+    let name = format!("postgres-{}", version.to_string_lossy());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Makes a folder the server's.
+fn give_away(folder: &Path) {
+    if let Some(user) = user() {
+        let owner = format!("{user}:{}", user_group(user));
+        run(Command::new("chown").arg("-R").arg(owner).arg(folder));
+    }
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
 /// A program of the server, run by somebody that it accepts: it refuses to be root.
