@@ -36,12 +36,15 @@ fn events_until_reload(gateway: &Gateway) -> Vec<Value> {
     events(gateway)
 }
 
+/// A gateway whose log has begun: that it listens is its first line.
 fn start(config: &Config) -> Gateway {
-    Gateway::start_program(
+    let gateway = Gateway::start_program(
         &Process::aforo(),
         &["run", "--log-format", "json", "-c"],
         config,
-    )
+    );
+    eventually("its first line is written", || !events(&gateway).is_empty());
+    gateway
 }
 
 #[test]

@@ -154,8 +154,8 @@ fn migrating_needs_a_database_in_the_configuration_and_one_that_answers() {
     let path = folder.path().join("aforo.yaml");
     let yaml = Config::with_upstream_address("127.0.0.1:1").yaml();
     let yaml = yaml
-        .replace("{listen}", "127.0.0.1:0")
-        .replace("{admin}", "127.0.0.1:0");
+        .replace("{listen}", "127.0.0.1:1")
+        .replace("{admin}", "127.0.0.1:2");
     let migrate = |yaml: &str| {
         std::fs::write(&path, yaml).unwrap();
         let (process, status) = Process::run_aforo(&["migrate", "-c", path.to_str().unwrap()]);

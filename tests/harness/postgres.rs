@@ -102,7 +102,7 @@ impl Postgres {
         let path = folder.join("aforo.yaml");
         let yaml = format!(
             "version: 1
-listeners: [{{ address: \"127.0.0.1:0\" }}]
+listeners: [{{ address: \"127.0.0.1:1\" }}]
 upstreams: {{ main: {{ servers: [\"127.0.0.1:1\"] }} }}
 routes: [{{ id: r, path: /*, upstream: main }}]
 rules: {{ postgres: {{ url: \"{}\" }} }}

@@ -8,7 +8,7 @@ use std::time::Instant;
 fn snapshot(rules: &str) -> Snapshot {
     let yaml = format!(
         "version: 1
-listeners: [{{ address: \"127.0.0.1:0\" }}]
+listeners: [{{ address: \"127.0.0.1:1\" }}]
 upstreams: {{ main: {{ servers: [\"127.0.0.1:1\"] }} }}
 routes: [{{ id: r, path: /*, upstream: main, cost: 2 }}]
 limits: {{ rules: [{rules}] }}

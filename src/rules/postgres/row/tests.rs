@@ -205,14 +205,28 @@ fn whatever_is_no_rule_is_named_by_its_column() {
 fn what_does_not_exist_yet_is_named_and_the_rest_is_a_rule() {
     let row = Row {
         shards: Some(4),
-        on_store_failure: Some("closed"),
         concurrency: Some(3),
         ..GOOD
     };
     let good = row.check().unwrap();
     assert_eq!(good.rule, Rule::new(10, 5.0).unwrap());
     let named = good.unsupported.unwrap();
-    for word in ["shards = 4", "on_store_failure = closed", "concurrency = 3"] {
+    for word in ["shards = 4", "concurrency = 3"] {
         assert!(named.contains(word), "{named}");
+    }
+}
+
+#[test]
+fn what_happens_without_the_store_is_a_part_of_the_rule() {
+    for (name, expected) in [
+        ("local", OnStoreFailure::Local),
+        ("open", OnStoreFailure::Open),
+        ("closed", OnStoreFailure::Closed),
+    ] {
+        let row = Row {
+            on_store_failure: Some(name),
+            ..GOOD
+        };
+        assert_eq!(row.check().unwrap().rule.on_store_failure, expected);
     }
 }
