@@ -104,11 +104,12 @@ impl Config {
         self
     }
 
-    /// Buckets live here. A budget that a slow machine does not exceed keeps every decision exact.
+    /// Buckets live here. A budget that a slow machine does not exceed, and room for every request at
+    /// once, keep every decision exact.
     pub fn store(self, store: &Store) -> Self {
         match store {
             Store::Memory => self,
-            Store::Redis(redis) => self.redis(redis, 1, "timeout: 5s"),
+            Store::Redis(redis) => self.redis(redis, 1, "timeout: 5s, in_flight: 1000"),
         }
     }
 
