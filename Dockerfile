@@ -21,6 +21,7 @@ RUN mkdir src \
  && rm -r src
 COPY src src
 COPY lua lua
+COPY migrations migrations
 RUN touch src/main.rs src/lib.rs \
  && cargo build --release --locked --bin aforo
 
