@@ -100,14 +100,22 @@ impl Account {
         ask
     }
 
-    /// Notes the store's answer to a call whose request still waited.
-    pub fn heard(&mut self, rule: &Rule, instances: u32, grant: &Grant, now: Timestamp) {
+    /// Notes the store's answer to a call whose request still waited. `back` is false while the
+    /// share goes on beside the store.
+    pub fn heard(
+        &mut self,
+        rule: &Rule,
+        instances: u32,
+        grant: &Grant,
+        back: bool,
+        now: Timestamp,
+    ) {
         self.settle(rule, instances, now);
         self.ended();
         self.level = grant.level;
         self.level_at = now;
         self.known = true;
-        self.on_its_own = false;
+        self.on_its_own &= !back;
         self.remember(rule, instances, now);
     }
 
@@ -120,7 +128,7 @@ impl Account {
         grant: &Grant,
         now: Timestamp,
     ) -> Late {
-        self.heard(rule, instances, grant, now);
+        self.heard(rule, instances, grant, true, now);
         let granted = f64::from(grant.granted);
         let cancelled = granted.min(self.owed.max(0.0));
         let may_hold = HELD_PART * (rule.capacity + rule.refill_per_second);
@@ -179,11 +187,24 @@ impl Account {
         self.owed += f64::from(grant.granted);
         self.owed_at = now;
         self.remember(rule, instances, now);
-        let grant_of_whole = Grant {
-            level: (grant.level * n).min(rule.capacity),
-            ..grant
-        };
-        (grant_of_whole, grant.granted)
+        (of_whole(&grant, rule, instances), grant.granted)
+    }
+
+    /// Takes one request of `cost` from the share before the store is asked for it, if this gateway
+    /// decided by its share until now. The store is charged, so that nothing is owed for it.
+    pub fn take_beside(
+        &mut self,
+        rule: &Rule,
+        instances: u32,
+        cost: u32,
+        now: Timestamp,
+    ) -> Option<Grant> {
+        if !self.on_its_own {
+            return None;
+        }
+        let share = rule.share(instances, cost);
+        let grant = self.share.take(&share, &Ask::one(cost), now);
+        Some(of_whole(&grant, rule, instances))
     }
 
     /// Whether nothing is lost by forgetting it.
@@ -227,5 +248,13 @@ impl Account {
         let from = now.as_nanos() as f64 / 1e9;
         // Saturates for rules that take longer than the process lives.
         self.forget_at = (from + seconds).ceil() as u32;
+    }
+}
+
+/// A share's answer, with the level that the whole bucket has if every gateway has as much left.
+fn of_whole(grant: &Grant, rule: &Rule, instances: u32) -> Grant {
+    Grant {
+        level: (grant.level * f64::from(instances)).min(rule.capacity),
+        ..*grant
     }
 }

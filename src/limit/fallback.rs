@@ -28,7 +28,7 @@ mod tests;
 const SHARDS: usize = 256;
 
 /// How often a full part of the table is searched for room, at most.
-const SWEEP_EVERY: Duration = Duration::from_millis(100);
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Calls for one key at once, while all gateways come back to a store at the same moment.
 const CALLS_ON_THE_WAY_BACK: u8 = 1;
@@ -115,10 +115,11 @@ impl Fallback {
             .unwrap_or(false)
     }
 
-    /// Notes the store's answer for a request that still waited for it.
-    pub fn heard(&self, id: KeyId, rule: &Rule, grant: &Grant, now: Timestamp) {
+    /// Notes the store's answer for a request that still waited for it. `back` is false while the
+    /// share goes on beside the store.
+    pub fn heard(&self, id: KeyId, rule: &Rule, grant: &Grant, back: bool, now: Timestamp) {
         let n = self.instances.get();
-        self.with_new(id, now, |account| account.heard(rule, n, grant, now));
+        self.with_new(id, now, |account| account.heard(rule, n, grant, back, now));
     }
 
     /// Notes the store's answer for a request that was decided without it, or that is gone.
@@ -136,6 +137,14 @@ impl Fallback {
     /// Notes a call of which nobody knows what it did. Its debt is gone, for it may have arrived.
     pub fn lost(&self, id: KeyId) {
         self.with(id, Account::ended);
+    }
+
+    /// Takes one request from this gateway's share before the store is asked for it, if it has
+    /// decided by that share until now. The store is charged, so that nothing is owed for it.
+    pub fn take_beside(&self, id: KeyId, rule: &Rule, cost: u32, now: Timestamp) -> Option<Grant> {
+        let n = self.instances.get();
+        self.with(id, |account| account.take_beside(rule, n, cost, now))
+            .flatten()
     }
 
     /// Asks this gateway's share for one request.

@@ -199,14 +199,25 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 self.send_unasked(key, question);
                 decision
             }
-            Way::Wait => {
-                let crowd =
-                    watch.is_on_the_way_back(now) && self.fallback.is_on_the_way_back(question.id);
-                if crowd {
-                    return self.decide_without(Without::Asking, &question);
-                }
-                self.ask(key, question).await
+            Way::Wait if watch.is_on_the_way_back(now) => self.come_back(key, question).await,
+            Way::Wait => self.ask(key, question, true).await,
+        }
+    }
+
+    /// Decides while some gateways are back at the store, and others are not yet or have not said
+    /// what they owe: the store and this gateway's share must both let a request pass, or those
+    /// who come first would spend what is the others'. One call a key, for all come at once.
+    async fn come_back(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        if self.fallback.is_on_the_way_back(id) {
+            return self.decide_without(Without::Asking, &question);
+        }
+        let share = self.fallback.take_beside(id, &rule, cost, self.clock.now());
+        match share {
+            Some(grant) if grant.granted < cost => {
+                Decision::of_grant(&grant, &rule, cost, Source::Fallback)
             }
+            _ => self.ask(key, question, false).await,
         }
     }
 
@@ -224,21 +235,28 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     }
 
     /// The store's grant decides.
-    fn decide_by(&self, grant: &Grant, question: &Question) -> Decision {
+    fn decide_by(&self, grant: &Grant, question: &Question, back: bool) -> Decision {
         let Question { id, rule, cost, .. } = question;
-        self.fallback.heard(*id, rule, grant, self.clock.now());
+        self.fallback
+            .heard(*id, rule, grant, back, self.clock.now());
         Decision::of_grant(grant, rule, *cost, Source::Store)
     }
 
-    /// Asks the store, and waits within the budget.
-    async fn ask(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
+    /// Asks the store, and waits within the budget. `back` is false while the share goes on beside
+    /// the store.
+    async fn ask(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        question: Question,
+        back: bool,
+    ) -> Decision {
         let Question { id, rule, cost, .. } = question;
         let now = self.clock.now();
         let ask = self.fallback.ask(id, &rule, cost, true, now);
         let reply = match self.store.take(key, &rule, &ask) {
             Call::Done(result) => {
                 return match self.turned_down(&question, &ask, result) {
-                    Ok(grant) => self.decide_by(&grant, &question),
+                    Ok(grant) => self.decide_by(&grant, &question, back),
                     Err(without) => self.decide_without(without, &question),
                 };
             }
@@ -248,7 +266,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         self.follow(reply, question, ask, Some(answer));
         let in_time = tokio::time::timeout(self.settings.budget, &mut answered).await;
         let without = match in_time {
-            Ok(Ok(Ok(grant))) => return self.decide_by(&grant, &question),
+            Ok(Ok(Ok(grant))) => return self.decide_by(&grant, &question, back),
             Ok(Ok(Err(error))) => self.settle_error(&question, &ask, &error),
             // The task ended without an answer: its runtime is going down.
             Ok(Err(_)) | Err(_) => Without::Store,

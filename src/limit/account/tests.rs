@@ -23,7 +23,7 @@ fn left(level: f64) -> Grant {
 fn told(rule: &Rule, level: f64, ms: u64) -> Account {
     let mut account = Account::new(at(ms));
     account.ask(rule, 1, 1, true, at(ms));
-    account.heard(rule, 1, &left(level), at(ms));
+    account.heard(rule, 1, &left(level), true, at(ms));
     account
 }
 
@@ -180,6 +180,27 @@ fn after_a_long_outage_the_bucket_stands_where_one_for_all_would() {
 }
 
 #[test]
+fn on_the_way_back_the_share_goes_on_beside_the_store() {
+    let rule = rule(100, 10.0);
+    let mut account = told(&rule, 12.0, 0);
+    assert_eq!(
+        account.take_beside(&rule, 4, 1, at(0)),
+        None,
+        "it knows the store only"
+    );
+    assert_eq!(passed(&mut account, &rule, 4, 1, 0), 1);
+    for (granted, level) in [(1, 4.0), (1, 0.0), (0, 0.0)] {
+        let grant = account.take_beside(&rule, 4, 1, at(0)).unwrap();
+        assert_eq!((grant.granted, grant.level), (granted, level));
+        account.ask(&rule, 4, 1, true, at(0));
+        account.heard(&rule, 4, &left(50.0), false, at(0));
+    }
+    account.ask(&rule, 4, 1, true, at(0));
+    account.heard(&rule, 4, &left(50.0), true, at(0));
+    assert_eq!(account.take_beside(&rule, 4, 1, at(0)), None);
+}
+
+#[test]
 fn a_changed_rule_holds_at_once() {
     let mut account = told(&rule(1_000, 1.0), 1_000.0, 0);
     assert_eq!(passed(&mut account, &rule(10, 1.0), 2, 100, 0), 5);
@@ -242,7 +263,7 @@ proptest! {
                             account.heard_late(&rule, 1, &grant, at(ms));
                         }
                         (false, false) => {
-                            account.heard(&rule, 1, &grant, at(ms));
+                            account.heard(&rule, 1, &grant, true, at(ms));
                             spent += f64::from(grant.granted);
                         }
                     }

@@ -23,7 +23,7 @@ fn told(fallback: &Fallback, tenant: &str, rule: &Rule, level: f64, ms: u64) {
         },
         at(ms),
     );
-    fallback.heard(id(fallback, tenant), rule, &grant, at(ms));
+    fallback.heard(id(fallback, tenant), rule, &grant, true, at(ms));
 }
 
 fn passed(fallback: &Fallback, tenant: &str, rule: &Rule, asked: u32, ms: u64) -> u32 {

@@ -372,6 +372,37 @@ async fn on_the_way_back_one_call_for_a_key_is_under_way_and_the_others_do_not_w
 }
 
 #[tokio::test(start_paused = true)]
+async fn on_the_way_back_store_and_share_must_agree_for_half_a_second() {
+    let limiter = limiter(Answer::After(AT_ONCE, 1), 20);
+    let rule = rule(1_000);
+    limiter.decide(&KEY, &rule, 1).await;
+    limiter.answers(Answer::TurnsDown(no_way()));
+    // A twentieth of 999, but for two.
+    for _ in 0..47 {
+        assert!(limiter.decide(&KEY, &rule, 1).await.allowed);
+    }
+    limiter.answers(Answer::After(AT_ONCE, 1));
+    while limiter.state() != State::Closed {
+        pass(1).await;
+    }
+    for expected in [
+        Source::Store,
+        Source::Store,
+        Source::Fallback,
+        Source::Fallback,
+    ] {
+        let decision = limiter.decide(&KEY, &rule, 1).await;
+        assert_eq!(decision.source, expected);
+        assert_eq!(decision.allowed, expected == Source::Store);
+    }
+    assert_eq!(limiter.counters().debt.recorded.get(), 47);
+    assert_eq!(limiter.counters().debt.posted.get(), 47);
+    pass(500).await;
+    let decision = limiter.decide(&KEY, &rule, 1).await;
+    assert_eq!((decision.source, decision.allowed), (Source::Store, true));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_debt_is_posted_once_whatever_becomes_of_its_call() {
     for (error, posted, again) in [
         (StoreError::Lost("test".to_owned()), 1, 1),

@@ -22,7 +22,7 @@ const ATTEMPT: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between attempts. Short: while one gateway is back and another is not yet,
 /// both let requests through that are the other's by rights.
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(150);
 /// How often an idle connection is tried, so that a dead one is replaced before a request needs it.
 const PING_EVERY: Duration = Duration::from_millis(500);
 /// How long the answer to that may take. Longer than any stall that a healthy server has.
