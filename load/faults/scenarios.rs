@@ -10,7 +10,7 @@ use crate::proxy::{Mode, Proxy};
 use crate::server::Server;
 
 /// All faults, in the order of the table.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "none",
     "kill-restart",
     "stop-7ms",
@@ -26,6 +26,7 @@ pub const NAMES: [&str; 21] = [
     "tenth-late",
     "noeviction",
     "volatile-ttl",
+    "no-room",
     "replica",
     "wrong-type",
     "flapping",
@@ -147,9 +148,38 @@ async fn usual(name: &str, outage: Duration) {
                 sleep(Duration::from_secs(1)).await;
             }
         }
-        "noeviction" | "volatile-ttl" => {
-            blocking(|| {
+        "volatile-ttl" => {
+            // Full of buckets, and more arrive all the time: of as many keys as are there, one in
+            // a hundred is new each second.
+            let limit = blocking(|| {
+                fill(&server, "old", 50_000, 60_000);
                 server.query::<()>(&["CONFIG", "SET", "maxmemory-policy", name]);
+                let used: String = server.query(&["INFO", "memory"]);
+                let used = used
+                    .lines()
+                    .find_map(|line| line.strip_prefix("used_memory:"));
+                used.map(str::to_owned).unwrap_or_default()
+            });
+            blocking(|| server.query::<()>(&["CONFIG", "SET", "maxmemory", &limit]));
+            let end = Instant::now() + outage;
+            let mut batch = 0;
+            while Instant::now() < end {
+                blocking(|| fill(&server, &format!("new-{batch}"), 50, 4_000));
+                batch += 1;
+                sleep(Duration::from_millis(100)).await;
+            }
+            blocking(|| server.query::<()>(&["CONFIG", "SET", "maxmemory", "0"]));
+        }
+        "noeviction" | "no-room" => {
+            // Not a byte to spare: under noeviction it grows, under volatile-ttl each bucket is
+            // thrown away before the next command, whichever it is.
+            let policy = if name == "no-room" {
+                "volatile-ttl"
+            } else {
+                name
+            };
+            blocking(|| {
+                server.query::<()>(&["CONFIG", "SET", "maxmemory-policy", policy]);
                 server.query::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
             });
             sleep(outage).await;
@@ -277,4 +307,14 @@ fn resident_mib() -> u64 {
     kib.and_then(|kib| kib.trim().parse::<u64>().ok())
         .unwrap_or(0)
         / 1024
+}
+
+/// Writes so many buckets that live for `ttl` milliseconds.
+fn fill(server: &Server, name: &str, keys: u32, ttl: u32) {
+    const SCRIPT: &str = "for i = 1, tonumber(ARGV[2]) do \
+        local key = 'rl:{' .. ARGV[1] .. '-' .. i .. '}:r' \
+        redis.call('HSET', key, 'tokens', '19.000000000000000', 'ts', '1796101390764') \
+        redis.call('PEXPIRE', key, ARGV[3]) end";
+    let (keys, ttl) = (keys.to_string(), ttl.to_string());
+    server.query::<()>(&["EVAL", SCRIPT, "0", name, &keys, &ttl]);
 }
