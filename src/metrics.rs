@@ -5,21 +5,21 @@
 //! itself, in plain atomics; a collector here reads them when metrics are scraped. No label ever
 //! holds a tenant, a path or an address.
 
+mod limiter;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto;
+use prometheus::core::Collector;
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
     IntGauge, Opts, Registry, TextEncoder,
 };
 
-use crate::limit::counters::{CallCounters, Counter, Counters, LATENCY_BOUNDS_NANOS, Latencies};
-use crate::limit::watch::Watch;
-use crate::limit::{BucketStore, Clock, Limiter};
+use self::limiter::LimiterCollector;
+pub use self::limiter::LimiterReadings;
 
 /// Buckets of whole exchanges, in seconds: 1 ms to 10 s.
 const EXCHANGE_BUCKETS: [f64; 13] = [
@@ -87,20 +87,6 @@ pub struct UpstreamMetrics {
     pub timeouts: IntCounter,
     /// The connection broke.
     pub resets: IntCounter,
-}
-
-/// What a limiter shows to whoever exports metrics.
-pub trait LimiterReadings: Send + Sync {
-    /// Its counters.
-    fn counters(&self) -> &Counters;
-    /// Buckets that it holds in this process.
-    fn local_buckets(&self) -> usize;
-    /// Calls under way, by node, in the order of the configuration.
-    fn in_flight(&self) -> Vec<usize>;
-    /// The store's nodes, in the same order.
-    fn nodes(&self) -> &[Watch];
-    /// Gateways that share the limits.
-    fn instances(&self) -> u32;
 }
 
 impl Metrics {
@@ -213,9 +199,7 @@ impl Metrics {
     /// Exports a limiter's readings from now on. For the one limiter of the process.
     pub fn watch_limiter(&self, limiter: Arc<dyn LimiterReadings>) {
         // A second limiter would be refused as a duplicate; the first stays.
-        let _ = self
-            .registry
-            .register(Box::new(LimiterCollector { limiter }));
+        let _ = self.registry.register(Box::new(LimiterCollector(limiter)));
     }
 
     /// All metrics in Prometheus's text format.
@@ -269,238 +253,5 @@ fn route_metrics(requests: &IntCounterVec, seconds: &HistogramVec, id: &str) -> 
         no_route: outcome("no_route"),
         error: outcome("error"),
         seconds: seconds.with_label_values(&[id]),
-    }
-}
-
-/// Reads a limiter's own counters at each scrape.
-struct LimiterCollector {
-    limiter: Arc<dyn LimiterReadings>,
-}
-
-impl Collector for LimiterCollector {
-    fn desc(&self) -> Vec<&Desc> {
-        // What is collected has constant names, checked by the tests of `/metrics`.
-        Vec::new()
-    }
-
-    fn collect(&self) -> Vec<proto::MetricFamily> {
-        use proto::MetricType::{COUNTER, GAUGE, HISTOGRAM};
-        let limiter = &self.limiter;
-        let counters = limiter.counters();
-        let by_source = |source, counter: &Counter| labelled(&[("source", source)], counter.get());
-        let by_event = |event, counter: &Counter| labelled(&[("event", event)], counter.get());
-        let in_flight = limiter.in_flight();
-        vec![
-            family(
-                "decisions_total",
-                "Decisions by what made them.",
-                COUNTER,
-                vec![
-                    by_source("store", &counters.store),
-                    by_source("fallback", &counters.fallback),
-                    by_source("memory", &counters.memory),
-                ],
-            ),
-            family(
-                "decision_seconds",
-                "From the question to the limiter's decision.",
-                HISTOGRAM,
-                vec![histogram(&counters.decision)],
-            ),
-            family(
-                "store_call_seconds",
-                "From a call's start to its answer, however late.",
-                HISTOGRAM,
-                vec![histogram(&counters.store_call)],
-            ),
-            family(
-                "store_calls_total",
-                "Calls to the store by result.",
-                COUNTER,
-                calls(limiter.as_ref()),
-            ),
-            family(
-                "store_in_flight",
-                "Calls to the store under way.",
-                GAUGE,
-                by_node(&in_flight, |node, calls| {
-                    vec![reading(&[("node", node)], *calls as f64)]
-                }),
-            ),
-            family(
-                "store_late_total",
-                "Answers of the store after the budget.",
-                COUNTER,
-                by_node(limiter.nodes(), |node, watch| {
-                    vec![labelled(&[("node", node)], watch.counters().late.get())]
-                }),
-            ),
-            family(
-                "breaker_state",
-                "0 closed, 1 half-open, 2 open: the node is asked, tried, left alone.",
-                GAUGE,
-                by_node(limiter.nodes(), |node, watch| {
-                    vec![reading(&[("node", node)], f64::from(watch.state() as u8))]
-                }),
-            ),
-            family(
-                "breaker_transitions_total",
-                "Changes of the breaker's state.",
-                COUNTER,
-                by_node(limiter.nodes(), |node, watch| {
-                    let counters = watch.counters();
-                    let to = |state, counter: &Counter| {
-                        labelled(&[("node", node), ("to", state)], counter.get())
-                    };
-                    vec![
-                        to("closed", &counters.closed),
-                        to("half_open", &counters.half_opened),
-                        to("open", &counters.opened),
-                    ]
-                }),
-            ),
-            family(
-                "debt_tokens_total",
-                "Tokens let through without the store, sent to it later, paid by late answers.",
-                COUNTER,
-                vec![
-                    by_event("recorded", &counters.debt.recorded),
-                    by_event("posted", &counters.debt.posted),
-                    by_event("cancelled", &counters.debt.cancelled),
-                ],
-            ),
-            family(
-                "local_buckets",
-                "Buckets held in this process.",
-                GAUGE,
-                vec![reading(&[], limiter.local_buckets() as f64)],
-            ),
-            family(
-                "instances",
-                "Gateways that share the limits.",
-                GAUGE,
-                vec![reading(&[], f64::from(limiter.instances()))],
-            ),
-        ]
-    }
-}
-
-/// One limiter's calls to its store, by what they are and how they ended.
-fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
-    let counters = limiter.counters();
-    let call = |op, result, count| labelled(&[("op", op), ("result", result)], count);
-    let mut metrics = Vec::new();
-    for (op, of_op) in [
-        ("take", &counters.takes),
-        ("heartbeat", &counters.heartbeats),
-    ] {
-        metrics.push(call(op, "ok", of_op.ok.get()));
-        metrics.push(call(op, "short", of_op.short.get()));
-        metrics.push(call(op, "error", of_op.error.get()));
-        metrics.push(call(op, "timeout", of_op.timeout.get()));
-    }
-    let probes = |result: fn(&CallCounters) -> &Counter| {
-        let nodes = limiter.nodes().iter();
-        nodes
-            .map(|node| result(&node.counters().probes).get())
-            .sum()
-    };
-    metrics.push(call("probe", "ok", probes(|calls| &calls.ok)));
-    metrics.push(call("probe", "short", probes(|calls| &calls.short)));
-    metrics.push(call("probe", "error", probes(|calls| &calls.error)));
-    metrics.push(call("probe", "timeout", probes(|calls| &calls.timeout)));
-    metrics
-}
-
-/// The metrics of each node, under its number.
-fn by_node<T>(nodes: &[T], metrics: impl Fn(&str, &T) -> Vec<proto::Metric>) -> Vec<proto::Metric> {
-    let numbered = nodes.iter().enumerate();
-    numbered
-        .flat_map(|(number, node)| metrics(&number.to_string(), node))
-        .collect()
-}
-
-fn family(
-    name: &str,
-    help: &str,
-    kind: proto::MetricType,
-    metrics: Vec<proto::Metric>,
-) -> proto::MetricFamily {
-    let mut family = proto::MetricFamily::default();
-    family.set_name(format!("aforo_{name}"));
-    family.set_help(help.to_owned());
-    family.set_field_type(kind);
-    family.set_metric(metrics);
-    family
-}
-
-fn labels(pairs: &[(&str, &str)]) -> proto::Metric {
-    let pairs = pairs.iter().map(|(name, value)| {
-        let mut pair = proto::LabelPair::default();
-        pair.set_name((*name).to_owned());
-        pair.set_value((*value).to_owned());
-        pair
-    });
-    proto::Metric::from_label(pairs.collect())
-}
-
-fn labelled(pairs: &[(&str, &str)], value: u64) -> proto::Metric {
-    let mut metric = labels(pairs);
-    let mut counter = proto::Counter::default();
-    counter.set_value(value as f64);
-    metric.set_counter(counter);
-    metric
-}
-
-fn reading(pairs: &[(&str, &str)], value: f64) -> proto::Metric {
-    let mut metric = labels(pairs);
-    let mut gauge = proto::Gauge::default();
-    gauge.set_value(value);
-    metric.set_gauge(gauge);
-    metric
-}
-
-fn histogram(latencies: &Latencies) -> proto::Metric {
-    let counts = latencies.counts();
-    let mut cumulative = 0;
-    let buckets = LATENCY_BOUNDS_NANOS.iter().zip(counts).map(|(bound, n)| {
-        cumulative += n;
-        let mut bucket = proto::Bucket::default();
-        bucket.set_upper_bound(*bound as f64 / 1e9);
-        bucket.set_cumulative_count(cumulative);
-        bucket
-    });
-    let mut histogram = proto::Histogram::default();
-    histogram.set_bucket(buckets.collect());
-    histogram.set_sample_count(counts.iter().sum());
-    histogram.set_sample_sum(latencies.sum().as_secs_f64());
-    let mut metric = proto::Metric::default();
-    metric.set_histogram(histogram);
-    metric
-}
-
-impl<S: BucketStore, C: Clock> LimiterReadings for Limiter<S, C> {
-    fn counters(&self) -> &Counters {
-        self.counters()
-    }
-
-    fn local_buckets(&self) -> usize {
-        self.local_buckets()
-    }
-
-    fn in_flight(&self) -> Vec<usize> {
-        if self.store().is_local() {
-            Vec::new()
-        } else {
-            vec![self.store().in_flight()]
-        }
-    }
-
-    fn nodes(&self) -> &[Watch] {
-        self.watches()
-    }
-
-    fn instances(&self) -> u32 {
-        self.instances()
     }
 }

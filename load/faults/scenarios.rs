@@ -168,6 +168,13 @@ async fn usual(name: &str, outage: Duration) {
                 batch += 1;
                 sleep(Duration::from_millis(100)).await;
             }
+            let stats: String = blocking(|| server.query(&["INFO", "stats"]));
+            for line in stats
+                .lines()
+                .filter(|line| line.starts_with("evicted_keys"))
+            {
+                eprintln!("{name}: {line}");
+            }
             blocking(|| server.query::<()>(&["CONFIG", "SET", "maxmemory", "0"]));
         }
         "noeviction" | "no-room" => {
