@@ -14,6 +14,7 @@ use crate::admin;
 use crate::admin::serve::RouterApp;
 use crate::config::{self, Config, Instances, Source};
 use crate::gateway::Gateway;
+use crate::gateway::leases::Leases;
 use crate::gateway::policy::Policy;
 use crate::gateway::publisher::Publisher;
 use crate::gateway::service::{GatewayService, WhenReady};
@@ -120,6 +121,7 @@ impl Start {
         let lifecycle = Arc::<Lifecycle>::default();
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
+        let leases = Arc::new(Leases::new(Arc::clone(&limiter)));
         let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
         let rules = rules_service(&config, &publisher);
@@ -144,7 +146,8 @@ impl Start {
         }
         server.add_service(GatewayService {
             proxy,
-            limiter,
+            limiter: Arc::clone(&limiter),
+            leases: Arc::clone(&leases),
             lifecycle: Arc::clone(&lifecycle),
             addresses,
             rules_ready: rules.as_ref().map(RulesService::ready),
@@ -163,9 +166,10 @@ impl Start {
             drain_delay: config.server.drain_delay,
             grace_period: config.server.grace_period,
         };
-        let stopper = Arc::new(Stopper::new(lifecycle, timing, Arc::clone(&logging)));
+        let stopper = Stopper::new(lifecycle, leases, timing, Arc::clone(&logging));
+        let stopper = Arc::new(stopper);
         let close = stopper.watch();
-        let reloader = Reloader::new(self.source, config, publisher, logging, metrics);
+        let reloader = Reloader::new(self.source, config, publisher, limiter, logging, metrics);
         signals
             .handle_with(Arc::new(Running { reloader, stopper }))
             .map_err(StartError::Signals)?;
@@ -216,6 +220,7 @@ fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
         budget: redis.timeout,
         instances,
         count_instances,
+        batch: config.limits.prefetch_batch,
         max_local_buckets,
         in_flight: redis.in_flight,
         failures: redis.breaker.failures,

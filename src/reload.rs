@@ -14,8 +14,10 @@ use tracing::{error, info, warn};
 use crate::config::{Config, ConfigError, Source};
 use crate::gateway::publisher::Publisher;
 use crate::gateway::snapshot::{Snapshot, SnapshotError};
+use crate::limit::Limiter;
 use crate::logging::Logging;
 use crate::metrics::Metrics;
+use crate::store::Store;
 
 /// Why a configuration cannot be put into force.
 #[derive(Debug, Error)]
@@ -53,6 +55,7 @@ pub struct Reloader {
     /// What is in force: compared with the new one, to name what needs a new process.
     config: Mutex<Config>,
     publisher: Arc<Publisher>,
+    limiter: Arc<Limiter<Store>>,
     logging: Arc<Logging>,
     metrics: &'static Metrics,
 }
@@ -63,6 +66,7 @@ impl Reloader {
         source: Source,
         config: Config,
         publisher: Arc<Publisher>,
+        limiter: Arc<Limiter<Store>>,
         logging: Arc<Logging>,
         metrics: &'static Metrics,
     ) -> Self {
@@ -71,6 +75,7 @@ impl Reloader {
             source,
             config: Mutex::new(config),
             publisher,
+            limiter,
             logging,
             metrics,
         }
@@ -93,6 +98,7 @@ impl Reloader {
             warn!("{key} differs in the file, and needs a restart to take effect");
         }
         self.publisher.publish_configuration(snapshot);
+        self.limiter.set_batch(config.limits.prefetch_batch);
         self.logging.set_level(config.log.level);
         show(&config, self.metrics);
         self.metrics.config_reload_ok.inc();

@@ -1,8 +1,8 @@
 //! The end of a process, in order: out of the load balancer, no new connections, the requests in
-//! hand, and then nothing that would keep it.
+//! hand, the leases, and then nothing that would keep it.
 //!
 //! Pingora sleeps its whole grace period, drained or not; this ends the process as soon as the
-//! last request is done.
+//! last request is done and the leases are back.
 
 use std::process;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
 use tokio::sync::watch;
 use tracing::info;
 
+use crate::gateway::leases::Leases;
 use crate::lifecycle::Lifecycle;
 use crate::logging::Logging;
 
@@ -22,6 +23,9 @@ const POLL: Duration = Duration::from_millis(5);
 /// For how long nothing has to be in hand: a request that had arrived when the listeners closed is
 /// still read, and this is the time that it may take to be seen.
 const SETTLE: Duration = Duration::from_millis(50);
+
+/// How long the store may take to take the leases back.
+const LEASES_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a process is to end.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,8 @@ pub struct Timing {
 /// Ends the process when it is told to.
 pub struct Stopper {
     lifecycle: Arc<Lifecycle>,
+    /// Given back when no request can need them any more.
+    leases: Arc<Leases>,
     timing: Timing,
     /// Tells Pingora to close its listeners.
     close: watch::Sender<bool>,
@@ -44,9 +50,15 @@ pub struct Stopper {
 
 impl Stopper {
     /// A stopper for the process whose requests `lifecycle` counts.
-    pub fn new(lifecycle: Arc<Lifecycle>, timing: Timing, logging: Arc<Logging>) -> Self {
+    pub fn new(
+        lifecycle: Arc<Lifecycle>,
+        leases: Arc<Leases>,
+        timing: Timing,
+        logging: Arc<Logging>,
+    ) -> Self {
         Self {
             lifecycle,
+            leases,
             timing,
             close: watch::Sender::new(false),
             logging,
@@ -79,6 +91,7 @@ impl Stopper {
                 quiet_since = Instant::now();
             }
         }
+        self.leases.give_back(LEASES_WITHIN);
         info!(requests = self.lifecycle.requests(), "stopped");
         self.logging.finish();
         process::exit(0)

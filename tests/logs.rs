@@ -54,10 +54,14 @@ fn the_access_log_has_a_line_for_each_request() {
         .default_rule(1, ONE_A_DAY)
         .section("log: { access: true }");
     let gateway = start(&config);
+    // One after the other: a line is written after its response, so that others may overtake it.
+    let written = |lines| eventually("the line is written", || accesses(&gateway).len() == lines);
     gateway.get("shop-a", "/one?secret=1");
+    written(1);
     gateway.get("shop-a", "/two");
+    written(2);
     gateway.request("GET", "/%2f", &[], b"");
-    eventually("three lines are written", || accesses(&gateway).len() == 3);
+    written(3);
 
     let lines = accesses(&gateway);
     assert_eq!(lines[0]["method"], "GET");

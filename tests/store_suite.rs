@@ -94,6 +94,9 @@ for_each_store!(
     a_changed_rule_holds_from_the_next_take_on,
     slow_rates_are_exact_to_the_second,
     a_thousand_takes_at_once_get_what_is_there,
+    what_is_given_back_can_be_taken_again,
+    what_is_given_back_fills_no_bucket_beyond_its_capacity,
+    what_is_given_back_to_no_bucket_makes_none,
 );
 
 const KEY: BucketKey<'_> = BucketKey {
@@ -277,4 +280,45 @@ fn the_store_that_the_configuration_chooses_is_one_of_these() {
     let memory = Store::Memory(MemoryStore::new(Default::default(), 10));
     assert!(memory.is_local());
     assert_eq!((memory.local_buckets(), memory.in_flight()), (0, 0));
+}
+
+async fn give_back(subject: &impl Subject, rule: &Rule, tokens: u32) -> Grant {
+    let call = subject.store().give_back(&KEY, rule, tokens);
+    call.finish().await.unwrap()
+}
+
+async fn what_is_given_back_can_be_taken_again(subject: &impl Subject) {
+    let rule = rule(10, NEVER);
+    assert_eq!(take(subject, &rule, Ask::one(10)).await.granted, 10);
+    let given = give_back(subject, &rule, 4).await;
+    assert_eq!((given.granted, given.level.round()), (4, 4.0));
+    assert_eq!(take(subject, &rule, Ask::one(5)).await.granted, 0);
+    assert_eq!(take(subject, &rule, Ask::one(4)).await.granted, 4);
+}
+
+async fn what_is_given_back_fills_no_bucket_beyond_its_capacity(subject: &impl Subject) {
+    let rule = rule(10, NEVER);
+    assert_eq!(take(subject, &rule, Ask::one(3)).await.granted, 3);
+    let given = give_back(subject, &rule, 50).await;
+    assert_eq!((given.granted, given.level.round()), (3, 10.0));
+    assert_eq!(take(subject, &rule, Ask::one(10)).await.granted, 10);
+    // Nor beyond that of a rule that has been lowered meanwhile.
+    let lowered = self::rule(4, NEVER);
+    give_back(subject, &lowered, 10).await;
+    assert_eq!(take(subject, &rule, Ask::one(1)).await.level.round(), 3.0);
+    // The time that has passed counts first: what is full takes nothing.
+    let slow = self::rule(10, 0.01);
+    subject.pass_time(&KEY, Duration::from_secs(10_000));
+    assert_eq!(give_back(subject, &slow, 5).await.granted, 0);
+}
+
+async fn what_is_given_back_to_no_bucket_makes_none(subject: &impl Subject) {
+    let rule = rule(10, NEVER);
+    assert_eq!(give_back(subject, &rule, 5).await.granted, 0);
+    // It begins as any other does.
+    let seeded = Ask {
+        seed: Some(2.0),
+        ..Ask::one(1)
+    };
+    assert_eq!(take(subject, &rule, seeded).await.level.round(), 1.0);
 }

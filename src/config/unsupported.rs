@@ -77,16 +77,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
                 refuse(path("concurrency"), "leave it out");
             }
         }
-        if limits
-            .prefetch
-            .as_ref()
-            .is_some_and(|prefetch| prefetch.batch != 0)
-        {
-            refuse(
-                "limits.prefetch.batch".to_owned(),
-                "0 is, each request asks the store",
-            );
-        }
     }
     if let Some(store) = &file.store {
         let redis = &store.redis;

@@ -152,7 +152,7 @@ async fn decide(
     if rejected {
         let mut rejection = Rejection::new(match decision.source {
             Source::Oversized => Reason::Oversized,
-            Source::Store | Source::Fallback | Source::Memory | Source::Closed => Reason::Limited,
+            _ => Reason::Limited,
         });
         rejection.rate = Some(rate);
         verdict.outcome = Outcome::Limited;

@@ -9,6 +9,7 @@ pub mod context;
 pub mod forward;
 pub mod headers;
 pub mod judge;
+pub mod leases;
 pub mod path;
 pub mod policy;
 pub mod publisher;

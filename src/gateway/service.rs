@@ -9,6 +9,7 @@ use pingora::services::Service;
 use tokio::sync::watch;
 use tracing::info;
 
+use super::leases::Leases;
 use crate::lifecycle::Lifecycle;
 use crate::limit::Limiter;
 use crate::store::Store;
@@ -28,6 +29,8 @@ pub struct GatewayService<S> {
     pub proxy: S,
     /// Whose store is to be connected.
     pub limiter: Arc<Limiter<Store>>,
+    /// Told which runtime this is.
+    pub leases: Arc<Leases>,
     /// Told when the listeners are open.
     pub lifecycle: Arc<Lifecycle>,
     /// Addresses of the listeners, as Pingora knows them.
@@ -57,6 +60,7 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         if let Store::Redis(redis) = self.limiter.store() {
             redis.connect(REDIS_PATIENCE).await;
         }
+        self.leases.live_here();
         self.limiter.begin();
         tokio::spawn(announce(
             self.addresses.clone(),

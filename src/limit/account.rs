@@ -18,10 +18,6 @@ use super::rule::Rule;
 #[cfg(test)]
 mod tests;
 
-/// How long tokens may be held that the store granted too late for their request.
-const HELD_FOR: Duration = Duration::from_secs(1);
-/// The part of a limit that all gateways together may hold.
-const HELD_PART: f64 = 0.05;
 /// How long a bucket that the store told of is remembered, at least, also if it is full again: its
 /// tenant is known, and keeps its place when others crowd in.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
@@ -35,8 +31,7 @@ pub struct Account {
     level_at: Timestamp,
     /// This gateway's own share, where `on_its_own`.
     share: Bucket,
-    /// Tokens spent here that the store does not know of; below zero, tokens that it granted and
-    /// nobody has spent.
+    /// Tokens spent here that the store does not know of.
     owed: f64,
     /// When `owed` was true.
     owed_at: Timestamp,
@@ -48,13 +43,6 @@ pub struct Account {
     known: bool,
     /// Whether this gateway decides by its share, for it has not heard of the store since.
     on_its_own: bool,
-}
-
-/// What a late answer was good for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Late {
-    /// Tokens of debt that it cancelled.
-    pub cancelled: f64,
 }
 
 impl Account {
@@ -93,8 +81,7 @@ impl Account {
         }
         if self.known {
             // The store takes the debt from it by itself.
-            let unposted = self.owed.max(0.0);
-            ask.seed = Some((self.refilled(rule, now) - unposted).max(0.0));
+            ask.seed = Some((self.refilled(rule, now) - self.owed).max(0.0));
         }
         self.calls = self.calls.saturating_add(1);
         ask
@@ -119,23 +106,14 @@ impl Account {
         self.remember(rule, instances, now);
     }
 
-    /// Notes an answer whose request was decided without it: what was granted pays what is owed.
-    /// The rest is held for a moment, as far as a gateway may hold any.
-    pub fn heard_late(
-        &mut self,
-        rule: &Rule,
-        instances: u32,
-        grant: &Grant,
-        now: Timestamp,
-    ) -> Late {
-        self.heard(rule, instances, grant, true, now);
-        let granted = f64::from(grant.granted);
-        let cancelled = granted.min(self.owed.max(0.0));
-        let may_hold = HELD_PART * (rule.capacity + rule.refill_per_second);
-        let may_hold = may_hold.min(rule.capacity / 2.0) / f64::from(instances);
-        self.owed = (self.owed - granted).max(-may_hold.floor());
-        self.owed_at = now;
-        Late { cancelled }
+    /// Pays what is owed out of tokens that the store granted and nobody needs, in whole tokens.
+    /// Says how many of them that took.
+    pub fn pay(&mut self, rule: &Rule, instances: u32, tokens: u32, now: Timestamp) -> u32 {
+        self.settle(rule, instances, now);
+        // At most `tokens`.
+        let paid = f64::from(tokens).min(self.owed.floor());
+        self.owed -= paid;
+        paid as u32
     }
 
     /// Notes a call that certainly took nothing, its debt of `debt` included.
@@ -163,21 +141,11 @@ impl Account {
         self.settle(rule, instances, now);
         let n = f64::from(instances);
         let wanted = f64::from(cost);
-        if self.owed <= -wanted {
-            // Paid for already.
-            self.owed += wanted;
-            let grant = Grant {
-                granted: cost,
-                level: (self.refilled(rule, now) - self.owed).clamp(0.0, rule.capacity),
-                wait: Duration::ZERO,
-            };
-            return (grant, 0);
-        }
         let share = rule.share(instances, cost);
         if !self.on_its_own {
             self.on_its_own = true;
             let start = if self.known {
-                (self.refilled(rule, now) - self.owed.max(0.0)) / n
+                (self.refilled(rule, now) - self.owed) / n
             } else {
                 share.refill_per_second.max(wanted)
             };
@@ -212,8 +180,13 @@ impl Account {
         self.calls == 0 && u64::from(self.forget_at) <= now.as_nanos() / 1_000_000_000
     }
 
+    /// What the store said last, as it was said.
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
     /// The store's bucket now, had nobody touched it since it was last heard of.
-    fn refilled(&self, rule: &Rule, now: Timestamp) -> f64 {
+    pub fn refilled(&self, rule: &Rule, now: Timestamp) -> f64 {
         let elapsed = now.since(self.level_at).as_secs_f64();
         (self.level + elapsed * rule.refill_per_second).min(rule.capacity)
     }
@@ -230,8 +203,6 @@ impl Account {
             let paid = paid_for * rule.refill_per_second / f64::from(instances);
             self.owed = (self.owed - paid).max(0.0);
             self.owed_at = now;
-        } else if self.owed < 0.0 && now.since(self.owed_at) > HELD_FOR {
-            self.owed = 0.0;
         }
     }
 
@@ -239,7 +210,7 @@ impl Account {
     fn remember(&mut self, rule: &Rule, instances: u32, now: Timestamp) {
         let seconds = if self.known {
             let short = rule.capacity - self.refilled(rule, now);
-            let owed = self.owed.max(0.0) * f64::from(instances);
+            let owed = self.owed * f64::from(instances);
             ((short + owed) / rule.refill_per_second).max(REMEMBERED_FOR.as_secs_f64())
         } else {
             let full_at = self.share.full_at(&rule.share(instances, 1));

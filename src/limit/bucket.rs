@@ -114,6 +114,20 @@ impl Bucket {
         }
     }
 
+    /// Takes back tokens that were granted and not spent, never above the capacity. `granted` of
+    /// the answer says how many found room.
+    pub fn give_back(&mut self, rule: &Rule, given: u32, now: Timestamp) -> Grant {
+        let before = self.refilled(rule, now);
+        let tokens = (before + f64::from(given)).min(rule.capacity);
+        *self = Self { tokens, at: now };
+        Grant {
+            // Rounded: a level just below a whole token is that token.
+            granted: (tokens - before + EPSILON).max(0.0) as u32,
+            level: tokens.clamp(0.0, rule.capacity),
+            wait: wait_for(1.0, tokens, rule),
+        }
+    }
+
     /// When the bucket will be full: from then on, forgetting it changes nothing.
     pub fn full_at(&self, rule: &Rule) -> Timestamp {
         self.at + wait_for(rule.capacity, self.tokens, rule)
@@ -127,7 +141,7 @@ impl Bucket {
 }
 
 /// Time until a bucket at `tokens` holds `wanted`, in whole milliseconds, rounded up.
-fn wait_for(wanted: f64, tokens: f64, rule: &Rule) -> Duration {
+pub(super) fn wait_for(wanted: f64, tokens: f64, rule: &Rule) -> Duration {
     if tokens + EPSILON >= wanted {
         return Duration::ZERO;
     }

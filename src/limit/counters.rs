@@ -24,6 +24,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds one, and gives the number before.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Adds several.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
@@ -45,10 +50,16 @@ pub struct Latencies {
 impl Latencies {
     /// Counts one duration.
     pub fn observe(&self, duration: Duration) {
+        self.observe_many(duration, 1);
+    }
+
+    /// Counts one duration for several, of which only this one was timed.
+    pub fn observe_many(&self, duration: Duration, times: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = LATENCY_BOUNDS_NANOS.partition_point(|bound| *bound < nanos);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.buckets[bucket].fetch_add(times, Ordering::Relaxed);
+        let sum = nanos.saturating_mul(times);
+        self.sum_nanos.fetch_add(sum, Ordering::Relaxed);
     }
 
     /// How many durations fell into each bucket (not cumulative), the one without a bound last.
@@ -101,9 +112,36 @@ pub struct DebtCounters {
     pub cancelled: Counter,
 }
 
+/// What became of tokens that were taken beforehand.
+#[derive(Debug, Default)]
+pub struct LeaseCounters {
+    /// Brought by calls beyond what their requests needed.
+    pub granted: Counter,
+    /// Spent by requests, or on what the store was owed.
+    pub spent: Counter,
+    /// Back in the store.
+    pub returned: Counter,
+    /// Lost: the store did not take them back, or nobody knows whether it did.
+    pub expired: Counter,
+}
+
+impl LeaseCounters {
+    /// Those that are still here, or on their way back.
+    pub fn held(&self) -> u64 {
+        let gone = [&self.spent, &self.returned, &self.expired];
+        // Read one after the other, so that the sum may be ahead by a moment.
+        let gone = gone.into_iter().map(Counter::get).sum();
+        self.granted.get().saturating_sub(gone)
+    }
+}
+
 /// All that a limiter counts, but for what it counts of each node.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Decided by tokens at hand.
+    pub lease: Counter,
+    /// Rejected by what the store said before.
+    pub denied: Counter,
     /// Decided by the shared store.
     pub store: Counter,
     /// Decided by this gateway's own share.
@@ -114,18 +152,26 @@ pub struct Counters {
     pub decision: Latencies,
     /// Takes that went to a shared store.
     pub takes: CallCounters,
+    /// Calls that look whether an empty bucket has more.
+    pub polls: CallCounters,
+    /// Calls that put tokens back.
+    pub give_backs: CallCounters,
     /// Heartbeats.
     pub heartbeats: CallCounters,
     /// Time from a take's start to its answer, however late.
     pub store_call: Latencies,
     /// What the store is owed.
     pub debt: DebtCounters,
+    /// What was taken beforehand.
+    pub leased: LeaseCounters,
 }
 
 impl Counters {
     /// Counts a decision by its source.
     pub(super) fn decided(&self, source: Source, after: Duration) {
         match source {
+            Source::Lease => self.lease.increment(),
+            Source::Denied => self.denied.increment(),
             Source::Store => self.store.increment(),
             Source::Fallback => self.fallback.increment(),
             Source::Memory => self.memory.increment(),

@@ -8,6 +8,10 @@ use super::rule::Rule;
 /// Where a decision came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// Tokens that were taken from the shared store beforehand.
+    Lease,
+    /// What the shared store said before: there is nothing yet.
+    Denied,
     /// The bucket in the shared store.
     Store,
     /// This gateway's own share, since the store did not answer in time.

@@ -1,31 +1,39 @@
 //! The one question: may this request pass?
 //!
-//! [`Limiter::decide`] asks the bucket store, waits for its answer no longer than the budget, and
+//! [`Limiter::decide`] looks for tokens at hand, and then at what is remembered of the key; it asks
+//! the bucket store where neither decides, waits for the answer no longer than the budget, and
 //! otherwise lets this gateway's own share decide. Whether it asks and waits at all, the [`Watch`]
 //! over the bucket's node says. It knows neither what a request is nor where rules come from.
-//! Leases and remembered rejections belong between [`Limiter::decide`] and the store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::bucket::{Ask, Grant};
-use super::clock::{Clock, MonotonicClock};
+use super::clock::{Clock, MonotonicClock, Timestamp};
 use super::counters::Counters;
 use super::decision::{Decision, Source};
-use super::fallback::{Fallback, KeyId};
+use super::entry::{Entry, Join, Spend};
+use super::hot;
 use super::instances::Instances;
-use super::key::BucketKey;
+use super::key::{BucketKey, Name};
+use super::keys::Keys;
+use super::lease::Terms;
 use super::rule::{OnStoreFailure, Rule};
 use super::store::{BucketStore, Call, StoreError, TakeResult};
+use super::table::KeyId;
+use super::waiting::{Answered, Errand, Purpose, Without};
 use super::watch::{Complaints, End, Watch, Way};
 
 mod background;
 mod call;
+mod keep;
 
 #[cfg(test)]
 mod tests;
+
+/// Decisions from a lease are so many and so fast that only one in so many is timed.
+const SAMPLE_EVERY: u64 = 16;
 
 /// How a limiter is set up.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +45,9 @@ pub struct Settings {
     pub instances: u32,
     /// Whether they are counted.
     pub count_instances: bool,
-    /// Keys that this gateway keeps an account of.
+    /// The most tokens of a hot key that are asked for at once; 0: every request asks the store.
+    pub batch: u32,
+    /// Keys that this gateway remembers anything of.
     pub max_local_buckets: usize,
     /// Calls at once for each node; the store keeps to it, the limiter makes room for it.
     pub in_flight: usize,
@@ -54,6 +64,7 @@ impl Default for Settings {
             budget: Duration::from_millis(5),
             instances: 1,
             count_instances: false,
+            batch: 50,
             max_local_buckets: 1_000_000,
             in_flight: 256,
             failures: 5,
@@ -73,10 +84,16 @@ struct Core<S, C> {
     clock: C,
     settings: Settings,
     instances: Arc<Instances>,
-    fallback: Fallback,
+    keys: Keys,
     /// One for each node.
     watches: Box<[Watch]>,
     counters: Counters,
+    /// Keys that are polled.
+    polled: AtomicUsize,
+    /// Calls under way that give tokens back.
+    returning: AtomicUsize,
+    /// The most tokens that are asked for at once; 0: there are no leases.
+    batch: AtomicU32,
     /// Keys that cannot be served are named now and then.
     complaints: Complaints,
 }
@@ -90,15 +107,6 @@ struct Question {
     node: usize,
 }
 
-/// Why the store did not decide.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Without {
-    /// It is away, or too slow: the rule says what happens then.
-    Store,
-    /// It is well, and this one request is decided here all the same.
-    Asking,
-}
-
 impl<S: BucketStore, C: Clock> Limiter<S, C> {
     /// A limiter over `store`.
     pub fn new(store: S, clock: C, settings: Settings) -> Self {
@@ -107,8 +115,11 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         let nodes = if store.is_local() { 0 } else { store.nodes() };
         let core = Core {
             watches: (0..nodes).map(watch).collect(),
-            fallback: Fallback::new(Arc::clone(&instances), settings.max_local_buckets),
+            keys: Keys::new(Arc::clone(&instances), settings.max_local_buckets),
             counters: Counters::default(),
+            polled: AtomicUsize::new(0),
+            returning: AtomicUsize::new(0),
+            batch: AtomicU32::new(settings.batch),
             complaints: Complaints::default(),
             store,
             clock,
@@ -130,21 +141,29 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         }
         let core = &self.core;
         let asked_at = core.clock.now();
-        let decision = if core.store.is_local() {
-            core.decide_here(key, rule, cost)
-        } else {
-            let node = core.store.node_of(key);
-            let question = Question {
-                id: core.fallback.id(key),
-                rule: *rule,
-                cost,
-                node: if node < core.watches.len() { node } else { 0 },
-            };
-            core.decide_there(key, question).await
-        };
-        core.counters
-            .decided(decision.source, core.clock.now().since(asked_at));
+        if core.store.is_local() {
+            let decision = core.decide_here(key, rule, cost);
+            core.count(&decision, asked_at);
+            return decision;
+        }
+        let id = core.keys.id(key);
+        if let Some(decision) = core.decide_by_lease(key, id, rule, cost, asked_at) {
+            let before = core.counters.lease.next();
+            if before.is_multiple_of(SAMPLE_EVERY) {
+                let took = core.clock.now().since(asked_at);
+                core.counters.decision.observe_many(took, SAMPLE_EVERY);
+            }
+            return decision;
+        }
+        let question = core.question(key, id, rule, cost);
+        let decision = core.decide_there(key, question).await;
+        core.count(&decision, asked_at);
         decision
+    }
+
+    /// Changes how many tokens of a hot key are asked for at once; 0: none.
+    pub fn set_batch(&self, batch: u32) {
+        self.core.batch.store(batch, Ordering::Relaxed);
     }
 
     /// What the limiter has counted.
@@ -169,7 +188,7 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
 
     /// How many buckets live in this process.
     pub fn local_buckets(&self) -> usize {
-        self.core.store.local_buckets() + self.core.fallback.len()
+        self.core.store.local_buckets() + self.core.keys.len()
     }
 }
 
@@ -181,6 +200,41 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             // A store in this process has no reason to fail, nor to let anybody wait.
             Call::Done(Err(_)) | Call::Waiting(_) => Decision::closed(rule),
         }
+    }
+
+    /// Decides by tokens at hand, if there are enough.
+    fn decide_by_lease(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        id: KeyId,
+        rule: &Rule,
+        cost: u32,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let terms = self.terms(rule, cost);
+        let spend = self.keys.with(id, |entry| entry.spend(&terms, now))??;
+        let Spend {
+            level,
+            refill,
+            died,
+        } = spend;
+        if let Some(errand) = refill {
+            let question = self.question(key, id, rule, cost);
+            self.run(Name::of(key), question, errand, true);
+        }
+        if died > 0 {
+            let question = self.question(key, id, rule, cost);
+            self.give_back(Name::of(key), question, died);
+        }
+        let level = level?;
+        self.counters.leased.spent.add(u64::from(cost));
+        Some(Decision {
+            allowed: true,
+            rule: *rule,
+            level,
+            retry_after: None,
+            source: Source::Lease,
+        })
     }
 
     /// Decides by a store elsewhere, or without it.
@@ -200,7 +254,45 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 decision
             }
             Way::Wait if watch.is_on_the_way_back(now) => self.come_back(key, question).await,
-            Way::Wait => self.ask(key, question, true).await,
+            Way::Wait => self.ask(key, question).await,
+        }
+    }
+
+    /// Decides by what is remembered of the key, or by the store's answer.
+    async fn ask(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        let now = self.clock.now();
+        let terms = self.terms(&rule, cost);
+        let demand = if terms.allows_leases() {
+            self.keys.demand(id, &terms, now)
+        } else {
+            0.0
+        };
+        let hot = demand >= hot::THRESHOLD;
+        let mut begun = None;
+        let join = self.keys.with_new(id, now, |entry| {
+            if hot && !entry.has_lease() {
+                let name = Name::of(key);
+                begun = Some(name.clone());
+                entry.begin_lease(name, &terms, demand, now);
+            }
+            entry.join(&terms, || Name::of(key), now)
+        });
+        if let Some(name) = begun {
+            self.begin_to_keep(name, question);
+        }
+        match join {
+            Some(Join::Denied(grant)) => Decision::of_grant(&grant, &rule, cost, Source::Denied),
+            Some(Join::Call(errand, answered)) => {
+                self.run(Name::of(key), question, errand, true);
+                self.wait(key, question, answered).await
+            }
+            Some(Join::Wait(answered)) => self.wait(key, question, answered).await,
+            None => {
+                let (errand, answered) = Errand::of_one(Ask::one(cost));
+                self.run(Name::of(key), question, errand, true);
+                self.wait(key, question, answered).await
+            }
         }
     }
 
@@ -209,16 +301,55 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     /// who come first would spend what is the others'. One call a key, for all come at once.
     async fn come_back(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
         let Question { id, rule, cost, .. } = question;
-        if self.fallback.is_on_the_way_back(id) {
+        let under_way = self.keys.with(id, |entry| entry.direct_calls());
+        if under_way.is_some_and(|calls| calls > 0) {
             return self.decide_without(Without::Asking, &question);
         }
-        let share = self.fallback.take_beside(id, &rule, cost, self.clock.now());
+        let now = self.clock.now();
+        let share = self.keys.take_beside(id, &rule, cost, now);
         match share {
             Some(grant) if grant.granted < cost => {
-                Decision::of_grant(&grant, &rule, cost, Source::Fallback)
+                return Decision::of_grant(&grant, &rule, cost, Source::Fallback);
             }
-            _ => self.ask(key, question, false).await,
+            _ => {}
         }
+        let terms = self.terms(&rule, cost);
+        let called = self.keys.with(id, |entry| entry.come_back(&terms, now));
+        let (errand, answered) = called.unwrap_or_else(|| Errand::of_one(Ask::one(cost)));
+        self.run(Name::of(key), question, errand, false);
+        self.wait(key, question, answered).await
+    }
+
+    /// Waits for an answer, within the budget.
+    async fn wait(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        question: Question,
+        mut answered: Answered,
+    ) -> Decision {
+        let Question { id, rule, cost, .. } = question;
+        let by_store = |grant| Decision::of_grant(&grant, &rule, cost, Source::Store);
+        let in_time = tokio::time::timeout(self.settings.budget, &mut answered).await;
+        let without = match in_time {
+            Ok(Ok(Ok(grant))) => return by_store(grant),
+            Ok(Ok(Err(without))) => without,
+            // The call ended without an answer: its runtime is going down.
+            Ok(Err(_)) | Err(_) => Without::Store,
+        };
+        let decision = self.decide_without(without, &question);
+        // Whichever comes first takes the answer: this, or whoever brings it once nobody listens.
+        answered.close();
+        if let Ok(Ok(grant)) = answered.try_recv()
+            && grant.granted > 0
+        {
+            let now = self.clock.now();
+            let terms = self.terms(&rule, cost);
+            let late = |entry: &mut Entry| entry.too_late(grant.granted, &terms, now);
+            if let Some(after) = self.keys.with(id, late) {
+                self.take_in(&Name::of(key), question, &after);
+            }
+        }
+        decision
     }
 
     /// Decides without the store.
@@ -229,54 +360,33 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             OnStoreFailure::Closed if without == Without::Store => return Decision::closed(rule),
             _ => {}
         }
-        let share = self.fallback.take(*id, rule, *cost, self.clock.now());
+        let share = self.keys.take(*id, rule, *cost, self.clock.now());
         self.counters.debt.recorded.add(u64::from(share.owed));
         Decision::of_grant(&share.grant, rule, *cost, Source::Fallback)
     }
 
-    /// The store's grant decides.
-    fn decide_by(&self, grant: &Grant, question: &Question, back: bool) -> Decision {
-        let Question { id, rule, cost, .. } = question;
-        self.fallback
-            .heard(*id, rule, grant, back, self.clock.now());
-        Decision::of_grant(grant, rule, *cost, Source::Store)
+    /// What sizes a lease under `rule`.
+    fn terms<'r>(&self, rule: &'r Rule, cost: u32) -> Terms<'r> {
+        Terms {
+            rule,
+            instances: self.instances.get(),
+            batch: self.batch.load(Ordering::Relaxed),
+            cost,
+        }
     }
 
-    /// Asks the store, and waits within the budget. `back` is false while the share goes on beside
-    /// the store.
-    async fn ask(
-        self: &Arc<Self>,
-        key: &BucketKey<'_>,
-        question: Question,
-        back: bool,
-    ) -> Decision {
-        let Question { id, rule, cost, .. } = question;
-        let now = self.clock.now();
-        let ask = self.fallback.ask(id, &rule, cost, true, now);
-        let reply = match self.store.take(key, &rule, &ask) {
-            Call::Done(result) => {
-                return match self.turned_down(&question, &ask, result) {
-                    Ok(grant) => self.decide_by(&grant, &question, back),
-                    Err(without) => self.decide_without(without, &question),
-                };
-            }
-            Call::Waiting(reply) => reply,
-        };
-        let (answer, mut answered) = oneshot::channel();
-        self.follow(reply, question, ask, Some(answer));
-        let in_time = tokio::time::timeout(self.settings.budget, &mut answered).await;
-        let without = match in_time {
-            Ok(Ok(Ok(grant))) => return self.decide_by(&grant, &question, back),
-            Ok(Ok(Err(error))) => self.settle_error(&question, &ask, &error),
-            // The task ended without an answer: its runtime is going down.
-            Ok(Err(_)) | Err(_) => Without::Store,
-        };
-        let decision = self.decide_without(without, &question);
-        // Whichever comes first reads the answer: this, or the call's task once nobody listens.
-        answered.close();
-        if let Ok(result) = answered.try_recv() {
-            self.settle_late(&question, &ask, &result);
+    fn question(&self, key: &BucketKey<'_>, id: KeyId, rule: &Rule, cost: u32) -> Question {
+        let node = self.store.node_of(key);
+        Question {
+            id,
+            rule: *rule,
+            cost,
+            node: if node < self.watches.len() { node } else { 0 },
         }
-        decision
+    }
+
+    fn count(&self, decision: &Decision, asked_at: Timestamp) {
+        let took = self.clock.now().since(asked_at);
+        self.counters.decided(decision.source, took);
     }
 }

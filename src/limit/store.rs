@@ -49,6 +49,11 @@ pub trait BucketStore: Send + Sync + 'static {
     /// under way) says so in [`Call::Done`]: it keeps no queue.
     fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call;
 
+    /// Puts `tokens` back into the bucket of `key` that were granted and not spent, never above its
+    /// capacity. `granted` of the answer says how many found room; a bucket that is not there has
+    /// none.
+    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call;
+
     /// How many nodes the buckets are spread over, from the start on. Each is watched by itself.
     fn nodes(&self) -> usize {
         1

@@ -45,6 +45,8 @@ impl Collector for LimiterCollector {
                 "Decisions by what made them.",
                 COUNTER,
                 vec![
+                    by_source("lease", &counters.lease),
+                    by_source("denied", &counters.denied),
                     by_source("store", &counters.store),
                     by_source("fallback", &counters.fallback),
                     by_source("memory", &counters.memory),
@@ -119,6 +121,23 @@ impl Collector for LimiterCollector {
                 ],
             ),
             family(
+                "lease_tokens_total",
+                "Tokens taken beforehand: granted, spent, returned to the store, lost.",
+                COUNTER,
+                vec![
+                    by_event("granted", &counters.leased.granted),
+                    by_event("spent", &counters.leased.spent),
+                    by_event("returned", &counters.leased.returned),
+                    by_event("expired", &counters.leased.expired),
+                ],
+            ),
+            family(
+                "leased_tokens",
+                "Tokens taken beforehand that are still to be spent.",
+                GAUGE,
+                vec![reading(&[], counters.leased.held() as f64)],
+            ),
+            family(
                 "local_buckets",
                 "Buckets held in this process.",
                 GAUGE,
@@ -141,6 +160,8 @@ fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
     let mut metrics = Vec::new();
     for (op, of_op) in [
         ("take", &counters.takes),
+        ("poll", &counters.polls),
+        ("give_back", &counters.give_backs),
         ("heartbeat", &counters.heartbeats),
     ] {
         metrics.push(call(op, "ok", of_op.ok.get()));

@@ -24,6 +24,11 @@ impl<C: Clock> BucketStore for MemoryStore<C> {
         Call::Done(Ok(self.buckets.take(key, rule, ask, self.clock.now())))
     }
 
+    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
+        let now = self.clock.now();
+        Call::Done(Ok(self.buckets.give_back(key, rule, tokens, now)))
+    }
+
     fn is_local(&self) -> bool {
         true
     }

@@ -26,6 +26,13 @@ impl BucketStore for Store {
         }
     }
 
+    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
+        match self {
+            Self::Memory(store) => store.give_back(key, rule, tokens),
+            Self::Redis(store) => store.give_back(key, rule, tokens),
+        }
+    }
+
     fn nodes(&self) -> usize {
         match self {
             Self::Memory(store) => store.nodes(),

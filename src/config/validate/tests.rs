@@ -885,10 +885,6 @@ fn what_does_not_exist_yet_is_refused() {
             "limits.rules[0].concurrency: not supported yet; leave it out",
         ),
         (
-            "limits: { prefetch: { batch: 50 } }",
-            "limits.prefetch.batch: not supported yet; 0 is, each request asks the store",
-        ),
-        (
             "region: { name: eu, share: 0.7 }",
             "region: not supported yet; leave it out",
         ),

@@ -76,7 +76,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
 }
 
 /// Between 80 % and 120 % of `pause`, so that gateways do not go in step.
-fn jittered(pause: Duration) -> Duration {
+pub(super) fn jittered(pause: Duration) -> Duration {
     // A hasher with fresh seeds is the random number that is at hand.
     let random = RandomState::new().hash_one(()) % 401;
     pause * (800 + random as u32) / 1000

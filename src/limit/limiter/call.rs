@@ -3,120 +3,175 @@
 //! Each has a task of its own: when its request stops waiting (or its client is gone), the answer
 //! is still read, counted and settled, and the call is not cut off half way.
 
-use std::pin::Pin;
-use std::sync::Arc;
-
-use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::*;
-
-type Reply = Pin<Box<dyn Future<Output = TakeResult> + Send>>;
+use crate::limit::entry::After;
 
 impl<S: BucketStore, C: Clock> Core<S, C> {
-    /// Sends the take of a request that is decided already. It carries no debt: while the node is
-    /// silent nobody knows what becomes of it.
+    /// Sends the take of a request that is decided already.
     pub(super) fn send_unasked(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) {
-        let Question { id, rule, cost, .. } = question;
-        let ask = self.fallback.ask(id, &rule, cost, false, self.clock.now());
-        match self.store.take(key, &rule, &ask) {
-            Call::Waiting(reply) => self.follow(reply, question, ask, None),
-            Call::Done(result) => {
-                if let Ok(grant) = self.turned_down(&question, &ask, result) {
-                    self.settle_late(&question, &ask, &Ok(grant));
-                }
-            }
+        let terms = self.terms(&question.rule, question.cost);
+        let now = self.clock.now();
+        let errand = self
+            .keys
+            .with(question.id, |entry| entry.send_unasked(&terms, now));
+        if let Some(errand) = errand.flatten() {
+            self.run(Name::of(key), question, errand, true);
         }
     }
 
-    /// Follows a call to its end, and tells `listener` if there still is one.
-    pub(super) fn follow(
+    /// Makes a call, and hands its answer to those who wait. `back` is false while the share goes
+    /// on beside the store.
+    pub(super) fn run(
         self: &Arc<Self>,
-        reply: Reply,
+        name: Name,
         question: Question,
-        ask: Ask,
-        listener: Option<oneshot::Sender<TakeResult>>,
+        errand: Errand,
+        back: bool,
     ) {
+        let rule = &question.rule;
+        let sent_at = self.clock.now();
+        let reply = match self.store.take(&name.key(), rule, &errand.ask) {
+            Call::Waiting(reply) => reply,
+            Call::Done(result) => {
+                let watch = &self.watches[question.node];
+                if watch.turned_down(End::of(&result), sent_at) {
+                    self.begin_to_probe(question.node);
+                }
+                self.settle(name, question, errand, result, (sent_at, back));
+                return;
+            }
+        };
+        let mark = self.watches[question.node].sent(sent_at);
         let core = Arc::clone(self);
-        let sent_at = core.clock.now();
-        let mark = core.watches[question.node].sent(sent_at);
         tokio::spawn(async move {
             let result = reply.await;
             let now = core.clock.now();
             let took = now.since(sent_at);
             core.counters.store_call.observe(took);
-            let takes = &core.counters.takes;
-            match &result {
-                Err(StoreError::Lost(_)) => takes.timeout.increment(),
-                Err(_) => takes.error.increment(),
-                Ok(_) if took > core.settings.budget => takes.timeout.increment(),
-                Ok(grant) if grant.granted >= question.cost => takes.ok.increment(),
-                Ok(_) => takes.short.increment(),
-            }
-            let untouched = result.as_ref().is_err_and(StoreError::is_untouched);
-            if ask.debt > 0 && !untouched {
-                core.counters.debt.posted.add(u64::from(ask.debt));
-            }
+            core.count_call(&errand, &result, took);
             if core.watches[question.node].ended(mark, End::of(&result), took, now) {
                 core.begin_to_probe(question.node);
             }
-            let unheard = match listener {
-                Some(listener) => listener.send(result).err(),
-                None => Some(result),
-            };
-            if let Some(result) = unheard {
-                core.settle_late(&question, &ask, &result);
-            }
+            core.settle(name, question, errand, result, (sent_at, back));
         });
     }
 
-    /// Settles a call that the store did not even send.
-    pub(super) fn turned_down(
-        self: &Arc<Self>,
-        question: &Question,
-        ask: &Ask,
-        result: TakeResult,
-    ) -> Result<Grant, Without> {
-        let watch = &self.watches[question.node];
-        if watch.turned_down(End::of(&result), self.clock.now()) {
+    /// Puts tokens back into their bucket. Done once: who cannot know whether they arrived does not
+    /// send them again.
+    pub(super) fn give_back(self: &Arc<Self>, name: Name, question: Question, tokens: u32) {
+        let leased = &self.counters.leased;
+        let (_, opened) = self.watches[question.node].way(self.clock.now());
+        if opened {
             self.begin_to_probe(question.node);
         }
-        result.map_err(|error| self.settle_error(question, ask, &error))
+        let call = self.store.give_back(&name.key(), &question.rule, tokens);
+        let Call::Waiting(reply) = call else {
+            leased.expired.add(u64::from(tokens));
+            return;
+        };
+        let sent_at = self.clock.now();
+        let mark = self.watches[question.node].sent(sent_at);
+        let core = Arc::clone(self);
+        core.returning.fetch_add(1, Ordering::AcqRel);
+        tokio::spawn(async move {
+            let result = reply.await;
+            let now = core.clock.now();
+            let took = now.since(sent_at);
+            let (calls, leased) = (&core.counters.give_backs, &core.counters.leased);
+            match &result {
+                Ok(_) if took <= core.settings.budget => calls.ok.increment(),
+                Ok(_) | Err(StoreError::Lost(_)) => calls.timeout.increment(),
+                Err(_) => calls.error.increment(),
+            }
+            let event = if result.is_ok() {
+                &leased.returned
+            } else {
+                &leased.expired
+            };
+            event.add(u64::from(tokens));
+            if core.watches[question.node].ended(mark, End::of(&result), took, now) {
+                core.begin_to_probe(question.node);
+            }
+            core.returning.fetch_sub(1, Ordering::AcqRel);
+        });
     }
 
-    /// Settles an answer that decided nothing.
-    pub(super) fn settle_late(&self, question: &Question, ask: &Ask, result: &TakeResult) {
+    /// Settles a call with all who have to do with it.
+    fn settle(
+        self: &Arc<Self>,
+        name: Name,
+        question: Question,
+        errand: Errand,
+        result: TakeResult,
+        sent: (Timestamp, bool),
+    ) {
         match result {
-            Ok(grant) => {
-                let Question { id, rule, .. } = question;
-                let now = self.clock.now();
-                let late = self.fallback.heard_late(*id, rule, grant, now);
-                // Whole tokens, but for what a long outage has paid of one.
-                self.counters
-                    .debt
-                    .cancelled
-                    .add(late.cancelled.round() as u64);
-            }
-            Err(error) => {
-                self.settle_error(question, ask, error);
-            }
+            Ok(grant) => self.settle_grant(name, question, errand, &grant, sent),
+            Err(error) => self.settle_error(&question, errand, &error),
         }
     }
 
-    /// Settles a call that brought no grant, and says whether the store is to blame.
-    pub(super) fn settle_error(
-        &self,
-        question: &Question,
-        ask: &Ask,
-        error: &StoreError,
-    ) -> Without {
+    fn settle_grant(
+        self: &Arc<Self>,
+        name: Name,
+        question: Question,
+        errand: Errand,
+        grant: &Grant,
+        sent: (Timestamp, bool),
+    ) {
         let now = self.clock.now();
-        if error.is_untouched() {
-            self.fallback.refused(question.id, ask.debt, now);
-        } else {
-            self.fallback.lost(question.id);
+        let terms = self.terms(&question.rule, question.cost);
+        let mut errand = Some(errand);
+        let after = self.keys.with_new(question.id, now, |entry| {
+            let errand = errand.take()?;
+            Some(entry.answered(errand, grant, &terms, sent, now))
+        });
+        let after = match (after.flatten(), errand) {
+            (Some(after), _) => after,
+            // No place for the key: its request alone is served, and nothing is remembered.
+            (None, Some(errand)) => Entry::new(now).answered(errand, grant, &terms, sent, now),
+            (None, None) => return,
+        };
+        self.take_in(&name, question, &after);
+        if after.poll {
+            self.begin_to_poll(name.clone(), question);
         }
-        match error {
+        if let Some(next) = after.next {
+            let question = Question {
+                cost: next.ask.cost,
+                ..question
+            };
+            self.run(name, question, next, sent.1);
+        }
+    }
+
+    /// Counts the tokens that an answer brought beyond what its requests needed, and returns those
+    /// for which there is no room.
+    pub(super) fn take_in(self: &Arc<Self>, name: &Name, question: Question, after: &After) {
+        let counters = &self.counters;
+        counters.debt.cancelled.add(u64::from(after.paid));
+        let kept = after.leased + after.give_back;
+        counters.leased.granted.add(u64::from(kept));
+        if after.give_back > 0 {
+            self.give_back(name.clone(), question, after.give_back);
+        }
+    }
+
+    fn settle_error(&self, question: &Question, errand: Errand, error: &StoreError) {
+        let now = self.clock.now();
+        let untouched = error.is_untouched();
+        let mut errand = Some(errand);
+        let failed = self.keys.with(question.id, |entry| {
+            Some(entry.failed(errand.take()?, untouched, now))
+        });
+        let waiters = match (failed.flatten(), errand) {
+            (Some(waiters), _) => waiters,
+            (None, Some(errand)) => errand.waiters,
+            (None, None) => return,
+        };
+        let without = match error {
             StoreError::Busy(_) => Without::Asking,
             StoreError::WrongType(_) | StoreError::Moved(_) => {
                 if self.complaints.may_speak(now) {
@@ -125,6 +180,29 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 Without::Asking
             }
             _ => Without::Store,
+        };
+        for waiter in waiters {
+            waiter.tell(Err(without));
+        }
+    }
+
+    fn count_call(&self, errand: &Errand, result: &TakeResult, took: Duration) {
+        let ask = &errand.ask;
+        let calls = match errand.purpose {
+            Purpose::Poll => &self.counters.polls,
+            Purpose::Requests | Purpose::Decided | Purpose::Refill => &self.counters.takes,
+        };
+        let needed = ask.count.saturating_mul(ask.cost).max(1);
+        match result {
+            Err(StoreError::Lost(_)) => calls.timeout.increment(),
+            Err(_) => calls.error.increment(),
+            Ok(_) if took > self.settings.budget => calls.timeout.increment(),
+            Ok(grant) if grant.granted >= needed => calls.ok.increment(),
+            Ok(_) => calls.short.increment(),
+        }
+        let untouched = result.as_ref().is_err_and(StoreError::is_untouched);
+        if ask.debt > 0 && !untouched {
+            self.counters.debt.posted.add(u64::from(ask.debt));
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::node::{Link, Node};
-use super::{eviction, heartbeat, script};
+use super::{eviction, give_back, heartbeat, script};
 
 /// The longest that one attempt may take, from the first packet to the loaded script.
 const ATTEMPT: Duration = Duration::from_millis(500);
@@ -99,11 +99,14 @@ async fn connect(node: &Node) -> Result<Link, ConnectError> {
             text if text.contains("compiling script") => ConnectError::TooOld(error),
             _ => ConnectError::Redis(error),
         })?;
+        // Sent in full where it is not kept.
+        let give_back_sha = give_back::load().query_async(&mut connection).await;
         // Without this one only the gateways are not counted.
         let heartbeat_sha = heartbeat::load().query_async(&mut connection).await;
         Ok(Link {
             connection,
             sha,
+            give_back_sha: give_back_sha.unwrap_or_default(),
             heartbeat_sha: heartbeat_sha.unwrap_or_default(),
         })
     };

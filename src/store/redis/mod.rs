@@ -7,6 +7,7 @@
 
 pub mod connector;
 mod eviction;
+pub mod give_back;
 pub mod heartbeat;
 pub mod key;
 pub mod node;
@@ -81,6 +82,11 @@ impl BucketStore for RedisStore {
     fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call {
         let key = key::bucket_key(key);
         self.topology.node_of(&key).take(key, rule, ask)
+    }
+
+    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
+        let key = key::bucket_key(key);
+        self.topology.node_of(&key).give_back(key, rule, tokens)
     }
 
     fn nodes(&self) -> usize {

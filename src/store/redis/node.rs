@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, IntoConnectionInfo, RedisResult, Value};
 use tokio::sync::{Notify, watch};
 
-use super::{heartbeat, script};
+use super::{give_back, heartbeat, script};
 use crate::limit::store::TakeResult;
 use crate::limit::{Ask, Call, Heartbeat, Rule, StoreError};
 
@@ -44,6 +44,8 @@ pub struct Link {
     pub(super) connection: MultiplexedConnection,
     /// The script's name on this server.
     pub(super) sha: String,
+    /// The name of the script that puts tokens back.
+    pub(super) give_back_sha: String,
     /// The name of the heartbeat's script.
     pub(super) heartbeat_sha: String,
 }
@@ -83,6 +85,24 @@ impl Node {
         let (rule, ask) = (*rule, *ask);
         Call::Waiting(Box::pin(async move {
             slot.0.call(&link, &key, &rule, &ask).await
+        }))
+    }
+
+    /// Puts tokens back, if that can be done now.
+    pub fn give_back(self: &Arc<Self>, key: String, rule: &Rule, tokens: u32) -> Call {
+        let Some(link) = self.link.load_full() else {
+            return Call::Done(Err(self.unsent()));
+        };
+        let Some(slot) = Slot::enter(self) else {
+            return Call::Done(Err(StoreError::Busy(self.max_in_flight)));
+        };
+        let rule = *rule;
+        Call::Waiting(Box::pin(async move {
+            let result = give_back::give_back(&link, &key, &rule, tokens).await;
+            if let Err(StoreError::Disconnected(_)) = result {
+                slot.0.lose(&link);
+            }
+            result
         }))
     }
 
