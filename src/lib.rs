@@ -20,6 +20,7 @@ pub mod lifecycle;
 pub mod limit;
 pub mod logging;
 pub mod metrics;
+mod priority;
 pub mod reload;
 pub mod rules;
 pub mod signals;

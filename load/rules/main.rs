@@ -4,6 +4,8 @@
 #[path = "../../tests/harness/mod.rs"]
 mod harness;
 
+use arc_swap::ArcSwap;
+
 use aforo::limit::Rule;
 use aforo::rules::{Layer, RuleSet};
 use harness::{Client, Config, Gateway, Postgres, Upstream, eventually};
@@ -18,6 +20,7 @@ const PHASE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
 const LOADS: usize = 5;
 const CHANGES: usize = 200;
+const SWAPS: Duration = Duration::from_secs(5);
 /// What a request may be slower by.
 const SLOW: Duration = Duration::from_millis(2);
 
@@ -30,6 +33,7 @@ fn main() {
 
     let upstream = Upstream::start();
     let postgres = Postgres::migrated();
+    postgres.yield_to_others();
     let config = Config::new(&upstream).postgres(&postgres, "refresh: 30s");
     let empty = {
         let mut gateway = Gateway::start(&config);
@@ -179,8 +183,65 @@ fn in_this_process() {
     });
     black_box(sum);
     println!("looking one up: {} ns", found.as_nanos() / 1_000_000);
+    let layer = copied(&set.database);
     let ((), dropped) = timed(|| drop(set));
     println!("dropping it: {dropped:?}");
+    swaps(&layer, &names);
+}
+
+fn copied(layer: &Layer) -> Layer {
+    let rules = layer.iter();
+    rules
+        .map(|(tenant, route, rule)| (tenant, route, *rule))
+        .collect()
+}
+
+/// What looking a rule up takes while the whole layer is built anew, swapped and dropped over and
+/// over by another thread: the swap by itself, without a database that takes the core.
+fn swaps(layer: &Layer, names: &[String]) {
+    let with = |layer: Layer| {
+        let mut set = RuleSet::new(Rule::new(1, 1.0).unwrap(), Layer::default());
+        set.database = Arc::new(layer);
+        Arc::new(set)
+    };
+    for swapping in [false, true] {
+        let current = ArcSwap::from(with(copied(layer)));
+        let stop = AtomicBool::new(false);
+        let mut took = Vec::with_capacity(4_000_000);
+        let swapped = std::thread::scope(|scope| {
+            let swapper = scope.spawn(|| {
+                let mut swapped = 0;
+                while swapping && !stop.load(Ordering::Relaxed) {
+                    let old = current.swap(with(copied(layer)));
+                    while Arc::strong_count(&old) > 1 {
+                        std::thread::yield_now();
+                    }
+                    drop(old);
+                    swapped += 1;
+                }
+                swapped
+            });
+            let start = Instant::now();
+            for n in 0.. {
+                if start.elapsed() >= SWAPS {
+                    break;
+                }
+                let asked = Instant::now();
+                let rules = current.load_full();
+                black_box(rules.find(&names[n * 7_919 % TENANTS], "s", 1));
+                drop(rules);
+                took.push(asked.elapsed());
+            }
+            stop.store(true, Ordering::Relaxed);
+            swapper.join().unwrap()
+        });
+        row(
+            &format!("looking one up, {swapped} swaps of all meanwhile"),
+            &mut took,
+        );
+        let slow = took.iter().filter(|time| **time >= SLOW).count();
+        println!("  {slow} of {} took 2 ms or more", took.len());
+    }
 }
 
 fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::snapshot::Snapshot;
 use crate::metrics::Metrics;
+use crate::priority;
 use crate::rules::{Layer, Publish, RuleSet};
 
 #[cfg(test)]
@@ -41,7 +42,10 @@ impl Publisher {
         let (retired, replaced) = channel();
         thread::Builder::new()
             .name("aforo-retired".to_owned())
-            .spawn(move || drop_unheld(&replaced))?;
+            .spawn(move || {
+                priority::lower();
+                drop_unheld(&replaced);
+            })?;
         metrics.rules.set(first.rules.len() as i64);
         Ok(Self {
             current: Arc::new(ArcSwap::from_pointee(first)),

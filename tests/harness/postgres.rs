@@ -176,6 +176,12 @@ rules: {{ postgres: {{ url: \"{}\" }} }}
         pids.lines().map(|pid| pid.parse().unwrap()).collect()
     }
 
+    /// Lets all other processes go before this server's, also those that it starts from now on.
+    pub fn yield_to_others(&self) {
+        let server = self.server.as_ref().expect("it runs").id();
+        run(Command::new("renice").args(["-n", "19", "-p", &server.to_string()]));
+    }
+
     /// Starts it on its port with the data it had.
     #[track_caller]
     pub fn restart(&mut self) {

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::limit::bucket::Bucket;
 use crate::limit::key::BucketKey;
+use crate::limit::rule::Rule;
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)

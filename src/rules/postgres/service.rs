@@ -20,6 +20,7 @@ use super::listen::Listener;
 use super::saved::{self, Saved};
 use super::session::Known;
 use crate::metrics::Metrics;
+use crate::priority;
 use crate::rules::{Layer, Publish};
 
 /// How long the start of a gateway waits for the database.
@@ -98,6 +99,8 @@ impl Service for RulesService {
         mut shutdown: ShutdownWatch,
         _listeners_per_fd: usize,
     ) {
+        // The one thread of this service: loading all rules must not make requests wait for a core.
+        priority::lower();
         let (opening, saved) = self.opening();
         let impatient = Arc::clone(&opening);
         tokio::spawn(async move {
