@@ -19,7 +19,8 @@ use super::instances::Instances;
 use super::key::BucketKey;
 use super::rule::{OnStoreFailure, Rule};
 use super::store::{BucketStore, Call, StoreError, TakeResult};
-use super::watch::{Complaints, End, Watch, Way};
+use super::watch::{Complaints, End, Way};
+use super::watches::Watches;
 
 mod background;
 mod call;
@@ -75,7 +76,7 @@ struct Core<S, C> {
     instances: Arc<Instances>,
     fallback: Fallback,
     /// One for each node.
-    watches: Box<[Watch]>,
+    watches: Watches,
     counters: Counters,
     /// Keys that cannot be served are named now and then.
     complaints: Complaints,
@@ -103,10 +104,8 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
     /// A limiter over `store`.
     pub fn new(store: S, clock: C, settings: Settings) -> Self {
         let instances = Arc::new(Instances::new(settings.instances));
-        let watch = |node| Watch::new(node, settings.budget, settings.failures, settings.in_flight);
-        let nodes = if store.is_local() { 0 } else { store.nodes() };
         let core = Core {
-            watches: (0..nodes).map(watch).collect(),
+            watches: Watches::new(settings.budget, settings.failures, settings.in_flight),
             fallback: Fallback::new(Arc::clone(&instances), settings.max_local_buckets),
             counters: Counters::default(),
             complaints: Complaints::default(),
@@ -133,12 +132,11 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         let decision = if core.store.is_local() {
             core.decide_here(key, rule, cost)
         } else {
-            let node = core.store.node_of(key);
             let question = Question {
                 id: core.fallback.id(key),
                 rule: *rule,
                 cost,
-                node: if node < core.watches.len() { node } else { 0 },
+                node: core.store.node_of(key),
             };
             core.decide_there(key, question).await
         };
@@ -152,8 +150,8 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         &self.core.counters
     }
 
-    /// The watches over the store's nodes, in their order; none for a store in this process.
-    pub fn watches(&self) -> &[Watch] {
+    /// The watches over the store's nodes; none for a store in this process.
+    pub fn watches(&self) -> &Watches {
         &self.core.watches
     }
 
