@@ -279,7 +279,7 @@ async fn a_thousand_takes_at_once_get_what_is_there(subject: &impl Subject) {
 fn the_store_that_the_configuration_chooses_is_one_of_these() {
     let memory = Store::Memory(MemoryStore::new(Default::default(), 10));
     assert!(memory.is_local());
-    assert_eq!((memory.local_buckets(), memory.in_flight()), (0, 0));
+    assert_eq!((memory.local_buckets(), memory.in_flight(0)), (0, 0));
 }
 
 async fn give_back(subject: &impl Subject, rule: &Rule, tokens: u32) -> Grant {

@@ -173,6 +173,13 @@ impl Breaker {
         (closed.then_some(Change::Closed), Next::Done)
     }
 
+    /// Closes it without a probe, for the node is gone. Says whether it was not closed.
+    pub fn vacate(&self) -> bool {
+        self.start_anew();
+        let before = self.state.swap(State::Closed as u8, Ordering::AcqRel);
+        before != State::Closed as u8
+    }
+
     /// Counts a call towards the question whether the node is slow.
     fn timed(&self, late: bool, now: Timestamp) -> Option<Change> {
         let began = self.window.load(Ordering::Relaxed);

@@ -23,7 +23,8 @@ use super::rule::{OnStoreFailure, Rule};
 use super::store::{BucketStore, Call, StoreError, TakeResult};
 use super::table::KeyId;
 use super::waiting::{Answered, Errand, Purpose, Without};
-use super::watch::{Complaints, End, Watch, Way};
+use super::watch::{Complaints, End, Way};
+use super::watches::Watches;
 
 mod background;
 mod call;
@@ -86,7 +87,7 @@ struct Core<S, C> {
     instances: Arc<Instances>,
     keys: Keys,
     /// One for each node.
-    watches: Box<[Watch]>,
+    watches: Watches,
     counters: Counters,
     /// Keys that are polled.
     polled: AtomicUsize,
@@ -111,10 +112,8 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
     /// A limiter over `store`.
     pub fn new(store: S, clock: C, settings: Settings) -> Self {
         let instances = Arc::new(Instances::new(settings.instances));
-        let watch = |node| Watch::new(node, settings.budget, settings.failures, settings.in_flight);
-        let nodes = if store.is_local() { 0 } else { store.nodes() };
         let core = Core {
-            watches: (0..nodes).map(watch).collect(),
+            watches: Watches::new(settings.budget, settings.failures, settings.in_flight),
             keys: Keys::new(Arc::clone(&instances), settings.max_local_buckets),
             counters: Counters::default(),
             polled: AtomicUsize::new(0),
@@ -171,8 +170,8 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         &self.core.counters
     }
 
-    /// The watches over the store's nodes, in their order; none for a store in this process.
-    pub fn watches(&self) -> &[Watch] {
+    /// The watches over the store's nodes; none for a store in this process.
+    pub fn watches(&self) -> &Watches {
         &self.core.watches
     }
 
@@ -376,12 +375,11 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     }
 
     fn question(&self, key: &BucketKey<'_>, id: KeyId, rule: &Rule, cost: u32) -> Question {
-        let node = self.store.node_of(key);
         Question {
             id,
             rule: *rule,
             cost,
-            node: if node < self.watches.len() { node } else { 0 },
+            node: self.store.node_of(key),
         }
     }
 

@@ -5,7 +5,7 @@
 //! ([`store`]), and this gateway's own share for when the store does not answer ([`fallback`], made
 //! of an [`account`] for each key and a [`sketch`] of those that find no place; how large the share
 //! is, [`instances`] knows). Whether the store is waited for, or asked at all, says the [`watch`]
-//! over each of its nodes, made of a [`gate`] and a [`breaker`].
+//! over each of its nodes, made of a [`gate`] and a [`breaker`]; all of them are the [`watches`].
 //!
 //! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
 
@@ -32,6 +32,7 @@ pub mod store;
 pub mod table;
 pub mod waiting;
 pub mod watch;
+pub mod watches;
 
 pub use bucket::{Ask, Bucket, Grant};
 pub use clock::{Clock, ManualClock, MonotonicClock, Timestamp};

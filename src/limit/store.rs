@@ -54,9 +54,17 @@ pub trait BucketStore: Send + Sync + 'static {
     /// none.
     fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call;
 
-    /// How many nodes the buckets are spread over, from the start on. Each is watched by itself.
+    /// How many numbers of nodes there are. Buckets are spread over nodes, each of which is watched
+    /// by itself. Nodes may come and go: this grows up to
+    /// [`MAX_NODES`](super::watches::MAX_NODES), and never shrinks, for a number stays when its
+    /// node is gone, until another node takes it.
     fn nodes(&self) -> usize {
         1
+    }
+
+    /// Whether there is a node of this number. If there is none, nobody has to wait for its return.
+    fn has_node(&self, _node: usize) -> bool {
+        true
     }
 
     /// The number of the node that holds the bucket of `key`, below [`BucketStore::nodes`].
@@ -85,8 +93,8 @@ pub trait BucketStore: Send + Sync + 'static {
         0
     }
 
-    /// How many calls are on their way.
-    fn in_flight(&self) -> usize {
+    /// How many calls to a node are on their way.
+    fn in_flight(&self, _node: usize) -> usize {
         0
     }
 }

@@ -167,6 +167,15 @@ impl Watch {
         next
     }
 
+    /// Notes that the node is gone for good: nothing is held against the one that takes its number.
+    pub fn vacated(&self, now: Timestamp) {
+        self.gate.forget(now);
+        if self.breaker.vacate() {
+            self.counters.closed.increment();
+            info!(node = self.node, "the node is gone from the store");
+        }
+    }
+
     /// The state of the breaker.
     pub fn state(&self) -> State {
         self.breaker.state()

@@ -15,12 +15,18 @@ pub trait LimiterReadings: Send + Sync {
     fn counters(&self) -> &Counters;
     /// Buckets that it holds in this process.
     fn local_buckets(&self) -> usize;
-    /// Calls under way, by node, in the order of the configuration.
-    fn in_flight(&self) -> Vec<usize>;
-    /// The store's nodes, in the same order.
-    fn nodes(&self) -> &[Watch];
+    /// The store's nodes, in the order of their numbers.
+    fn nodes(&self) -> Vec<NodeReadings<'_>>;
     /// Gateways that share the limits.
     fn instances(&self) -> u32;
+}
+
+/// What is shown of one node.
+pub struct NodeReadings<'l> {
+    /// What is known of it.
+    pub watch: &'l Watch,
+    /// Calls to it under way.
+    pub in_flight: usize,
 }
 
 /// Reads a limiter's own counters at each scrape.
@@ -38,7 +44,7 @@ impl Collector for LimiterCollector {
         let counters = limiter.counters();
         let by_source = |source, counter: &Counter| labelled(&[("source", source)], counter.get());
         let by_event = |event, counter: &Counter| labelled(&[("event", event)], counter.get());
-        let in_flight = limiter.in_flight();
+        let nodes = limiter.nodes();
         vec![
             family(
                 "decisions_total",
@@ -68,40 +74,42 @@ impl Collector for LimiterCollector {
                 "store_calls_total",
                 "Calls to the store by result.",
                 COUNTER,
-                calls(limiter.as_ref()),
+                calls(counters, &nodes),
             ),
             family(
                 "store_in_flight",
                 "Calls to the store under way.",
                 GAUGE,
-                by_node(&in_flight, |node, calls| {
-                    vec![reading(&[("node", node)], *calls as f64)]
+                by_node(&nodes, |number, node| {
+                    vec![reading(&[("node", number)], node.in_flight as f64)]
                 }),
             ),
             family(
                 "store_late_total",
                 "Answers of the store after the budget.",
                 COUNTER,
-                by_node(limiter.nodes(), |node, watch| {
-                    vec![labelled(&[("node", node)], watch.counters().late.get())]
+                by_node(&nodes, |number, node| {
+                    let late = &node.watch.counters().late;
+                    vec![labelled(&[("node", number)], late.get())]
                 }),
             ),
             family(
                 "breaker_state",
                 "0 closed, 1 half-open, 2 open: the node is asked, tried, left alone.",
                 GAUGE,
-                by_node(limiter.nodes(), |node, watch| {
-                    vec![reading(&[("node", node)], f64::from(watch.state() as u8))]
+                by_node(&nodes, |number, node| {
+                    let state = node.watch.state() as u8;
+                    vec![reading(&[("node", number)], f64::from(state))]
                 }),
             ),
             family(
                 "breaker_transitions_total",
                 "Changes of the breaker's state.",
                 COUNTER,
-                by_node(limiter.nodes(), |node, watch| {
-                    let counters = watch.counters();
+                by_node(&nodes, |number, node| {
+                    let counters = node.watch.counters();
                     let to = |state, counter: &Counter| {
-                        labelled(&[("node", node), ("to", state)], counter.get())
+                        labelled(&[("node", number), ("to", state)], counter.get())
                     };
                     vec![
                         to("closed", &counters.closed),
@@ -154,8 +162,7 @@ impl Collector for LimiterCollector {
 }
 
 /// One limiter's calls to its store, by what they are and how they ended.
-fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
-    let counters = limiter.counters();
+fn calls(counters: &Counters, nodes: &[NodeReadings<'_>]) -> Vec<proto::Metric> {
     let call = |op, result, count| labelled(&[("op", op), ("result", result)], count);
     let mut metrics = Vec::new();
     for (op, of_op) in [
@@ -170,10 +177,10 @@ fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
         metrics.push(call(op, "timeout", of_op.timeout.get()));
     }
     let probes = |result: fn(&CallCounters) -> &Counter| {
-        let nodes = limiter.nodes().iter();
-        nodes
-            .map(|node| result(&node.counters().probes).get())
-            .sum()
+        let of_nodes = nodes
+            .iter()
+            .map(|node| result(&node.watch.counters().probes).get());
+        of_nodes.sum()
     };
     metrics.push(call("probe", "ok", probes(|calls| &calls.ok)));
     metrics.push(call("probe", "short", probes(|calls| &calls.short)));
@@ -183,7 +190,10 @@ fn calls(limiter: &dyn LimiterReadings) -> Vec<proto::Metric> {
 }
 
 /// The metrics of each node, under its number.
-fn by_node<T>(nodes: &[T], metrics: impl Fn(&str, &T) -> Vec<proto::Metric>) -> Vec<proto::Metric> {
+fn by_node(
+    nodes: &[NodeReadings<'_>],
+    metrics: impl Fn(&str, &NodeReadings<'_>) -> Vec<proto::Metric>,
+) -> Vec<proto::Metric> {
     let numbered = nodes.iter().enumerate();
     numbered
         .flat_map(|(number, node)| metrics(&number.to_string(), node))
@@ -258,16 +268,14 @@ impl<S: BucketStore, C: Clock> LimiterReadings for Limiter<S, C> {
         self.local_buckets()
     }
 
-    fn in_flight(&self) -> Vec<usize> {
-        if self.store().is_local() {
-            Vec::new()
-        } else {
-            vec![self.store().in_flight()]
-        }
-    }
-
-    fn nodes(&self) -> &[Watch] {
-        self.watches()
+    fn nodes(&self) -> Vec<NodeReadings<'_>> {
+        let store = self.store();
+        let nodes = if store.is_local() { 0 } else { store.nodes() };
+        let reading = |node| NodeReadings {
+            watch: &self.watches()[node],
+            in_flight: store.in_flight(node),
+        };
+        (0..nodes).map(reading).collect()
     }
 
     fn instances(&self) -> u32 {

@@ -40,6 +40,13 @@ impl BucketStore for Store {
         }
     }
 
+    fn has_node(&self, node: usize) -> bool {
+        match self {
+            Self::Memory(store) => store.has_node(node),
+            Self::Redis(store) => store.has_node(node),
+        }
+    }
+
     fn node_of(&self, key: &BucketKey<'_>) -> usize {
         match self {
             Self::Memory(store) => store.node_of(key),
@@ -75,10 +82,10 @@ impl BucketStore for Store {
         }
     }
 
-    fn in_flight(&self) -> usize {
+    fn in_flight(&self, node: usize) -> usize {
         match self {
-            Self::Memory(store) => store.in_flight(),
-            Self::Redis(store) => store.in_flight(),
+            Self::Memory(store) => store.in_flight(node),
+            Self::Redis(store) => store.in_flight(node),
         }
     }
 }

@@ -45,6 +45,10 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 Next::Done => return,
             }
             let sent_at = self.clock.now();
+            if !self.store.has_node(node) {
+                watch.vacated(sent_at);
+                return;
+            }
             let result = timeout(within, self.store.probe(node).finish()).await.ok();
             let now = self.clock.now();
             next = watch.probed(result.as_ref(), now.since(sent_at), now);

@@ -108,7 +108,10 @@ impl BucketStore for RedisStore {
         false
     }
 
-    fn in_flight(&self) -> usize {
-        self.topology.nodes().iter().map(|n| n.in_flight()).sum()
+    fn in_flight(&self, node: usize) -> usize {
+        self.topology
+            .nodes()
+            .get(node)
+            .map_or(0, |node| node.in_flight())
     }
 }
