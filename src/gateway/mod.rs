@@ -118,7 +118,8 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         let Some(rejection) = verdict.rejection else {
             return Ok(false);
         };
-        rejection.write(session, &snapshot.headers).await?;
+        // Apart, so that requests which pass do not carry the room that this needs.
+        Box::pin(rejection.write(session, &snapshot.headers)).await?;
         Ok(true)
     }
 

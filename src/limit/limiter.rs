@@ -155,7 +155,8 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
             return decision;
         }
         let question = core.question(key, id, rule, cost);
-        let decision = core.decide_there(key, question).await;
+        // Apart, so that the many requests which end above do not carry the room that this needs.
+        let decision = Box::pin(core.decide_there(key, question)).await;
         core.count(&decision, asked_at);
         decision
     }

@@ -527,3 +527,11 @@ async fn gateways_are_counted_by_heartbeats() {
     assert_eq!(limiter.instances(), 7);
     assert_eq!(limiter.counters().heartbeats.ok.get(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_answered_at_once_carries_no_room_for_waiting() {
+    let limiter = limiter(Answer::After(AT_ONCE, 1), 1);
+    let rule = rule(10);
+    let size = size_of_val(&limiter.decide(&KEY, &rule, 1));
+    assert!(size <= 64, "{size}");
+}
