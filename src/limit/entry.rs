@@ -192,6 +192,19 @@ impl Entry {
         }
     }
 
+    /// Takes a call out of those under way.
+    fn end_call(&mut self, errand: &mut Errand) {
+        if !std::mem::take(&mut errand.counted) {
+            return;
+        }
+        if errand.purpose.is_direct() {
+            self.direct = self.direct.saturating_sub(1);
+        }
+        if let Some(lease) = self.busy.as_mut().and_then(|busy| busy.lease.as_mut()) {
+            lease.call_ended(errand.ask.extra, !errand.purpose.is_direct());
+        }
+    }
+
     fn calls_allowed(&self) -> u8 {
         if self.empty { CALLS_WHEN_EMPTY } else { CALLS }
     }
@@ -251,6 +264,7 @@ impl Entry {
             ask,
             purpose,
             waiters,
+            counted: true,
         }
     }
 

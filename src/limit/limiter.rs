@@ -219,8 +219,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             died,
         } = spend;
         if let Some(errand) = refill {
-            let question = self.question(key, id, rule, cost);
-            self.run(Name::of(key), question, errand, true);
+            self.run_unneeded(Name::of(key), self.question(key, id, rule, cost), errand);
         }
         if died > 0 {
             let question = self.question(key, id, rule, cost);

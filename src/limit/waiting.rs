@@ -51,6 +51,8 @@ pub struct Errand {
     pub purpose: Purpose,
     /// Who waits for it.
     pub waiters: Vec<Waiter>,
+    /// Whether it is among the calls under way that bound how many more may be made.
+    pub counted: bool,
 }
 
 impl Waiter {
@@ -80,6 +82,7 @@ impl Errand {
             ask,
             purpose: Purpose::Requests,
             waiters: vec![waiter],
+            counted: false,
         };
         (errand, answered)
     }

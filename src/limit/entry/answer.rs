@@ -29,20 +29,21 @@ impl Entry {
     /// the share goes on beside the store.
     pub fn answered(
         &mut self,
-        errand: Errand,
+        mut errand: Errand,
         grant: &Grant,
         terms: &Terms<'_>,
         (sent_at, back): (Timestamp, bool),
         now: Timestamp,
     ) -> After {
+        self.end_call(&mut errand);
         let Errand {
             ask,
             purpose,
             waiters,
+            ..
         } = errand;
         let n = terms.instances;
         self.account.heard(terms.rule, n, grant, back, now);
-        self.direct -= u8::from(purpose.is_direct() && self.direct > 0);
         let needed = ask.count.saturating_mul(ask.cost);
         let short = grant.granted < needed.max(1);
         let empty = short || !grant.wait.is_zero();
@@ -77,7 +78,6 @@ impl Entry {
         after.give_back = tokens;
         if let Some(busy) = &mut self.busy {
             if let Some(lease) = &mut busy.lease {
-                lease.call_ended(ask.extra, !purpose.is_direct());
                 after.give_back = lease.hold(tokens, terms, sent_at);
                 let got_all = purpose == Purpose::Poll && grant.granted >= ask.extra;
                 let saturated = lease.heard(empty, got_all, terms, now);
@@ -93,26 +93,25 @@ impl Entry {
 
     /// Notes that a call brought nothing; `untouched` if it certainly took nothing either. Gives
     /// back those who wait for it, and those who wait for the next.
-    pub fn failed(&mut self, errand: Errand, untouched: bool, now: Timestamp) -> Vec<Waiter> {
-        let Errand {
-            ask,
-            purpose,
-            mut waiters,
-        } = errand;
+    pub fn failed(&mut self, mut errand: Errand, untouched: bool, now: Timestamp) -> Vec<Waiter> {
+        self.end_call(&mut errand);
         if untouched {
-            self.account.refused(ask.debt, now);
+            self.account.refused(errand.ask.debt, now);
         } else {
             self.account.ended();
         }
-        self.direct -= u8::from(purpose.is_direct() && self.direct > 0);
+        let mut waiters = errand.waiters;
         if let Some(busy) = &mut self.busy {
-            if let Some(lease) = &mut busy.lease {
-                lease.call_ended(ask.extra, !purpose.is_direct());
-            }
             waiters.extend(busy.waiting.drain(..));
         }
         self.calm_down();
         waiters
+    }
+
+    /// Notes that a call has had no answer for longer than anybody waits. From now on others may be
+    /// made in its place: its own may come in seconds, or never.
+    pub fn overdue(&mut self, errand: &mut Errand) {
+        self.end_call(errand);
     }
 
     /// Takes tokens in that were granted for a request which was decided before they came.

@@ -3,6 +3,7 @@
 //! Each has a task of its own: when its request stops waiting (or its client is gone), the answer
 //! is still read, counted and settled, and the call is not cut off half way.
 
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::*;
@@ -19,6 +20,21 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         if let Some(errand) = errand.flatten() {
             self.run(Name::of(key), question, errand, true);
         }
+    }
+
+    /// Makes a call that no request waits for, where the node is well: a lease can wait.
+    pub(super) fn run_unneeded(self: &Arc<Self>, name: Name, question: Question, errand: Errand) {
+        let watch = &self.watches[question.node];
+        let now = self.clock.now();
+        let (way, opened) = watch.way(now);
+        if opened {
+            self.begin_to_probe(question.node);
+        }
+        if way == Way::Wait && !watch.is_on_the_way_back(now) {
+            return self.run(name, question, errand, true);
+        }
+        self.keys
+            .with(question.id, |entry| entry.failed(errand, true, now));
     }
 
     /// Makes a call, and hands its answer to those who wait. `back` is false while the share goes
@@ -45,8 +61,17 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         };
         let mark = self.watches[question.node].sent(sent_at);
         let core = Arc::clone(self);
+        let mut errand = errand;
+        let mut reply = reply;
         tokio::spawn(async move {
-            let result = reply.await;
+            let result = match timeout(core.settings.budget, &mut reply).await {
+                Ok(result) => result,
+                Err(_) => {
+                    let id = question.id;
+                    core.keys.with(id, |entry| entry.overdue(&mut errand));
+                    reply.await
+                }
+            };
             let now = core.clock.now();
             let took = now.since(sent_at);
             core.counters.store_call.observe(took);
@@ -61,14 +86,14 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     /// Puts tokens back into their bucket. Done once: who cannot know whether they arrived does not
     /// send them again.
     pub(super) fn give_back(self: &Arc<Self>, name: Name, question: Question, tokens: u32) {
-        let leased = &self.counters.leased;
-        let (_, opened) = self.watches[question.node].way(self.clock.now());
+        let (way, opened) = self.watches[question.node].way(self.clock.now());
         if opened {
             self.begin_to_probe(question.node);
         }
-        let call = self.store.give_back(&name.key(), &question.rule, tokens);
-        let Call::Waiting(reply) = call else {
-            leased.expired.add(u64::from(tokens));
+        let call =
+            (way != Way::Away).then(|| self.store.give_back(&name.key(), &question.rule, tokens));
+        let Some(Call::Waiting(reply)) = call else {
+            self.counters.leased.expired.add(u64::from(tokens));
             return;
         };
         let sent_at = self.clock.now();

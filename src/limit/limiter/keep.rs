@@ -117,7 +117,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 Some(Polled::Call(errand, rule, pause)) => {
                     question.rule = rule;
                     question.cost = errand.ask.cost;
-                    self.run(name.clone(), question, errand, true);
+                    self.run_unneeded(name.clone(), question, errand);
                     pause
                 }
             };

@@ -271,9 +271,10 @@ async fn in_a_stall_nobody_waits_and_nothing_else_happens() {
             held += 1;
             pass(1).await;
         }
-        // Calls still go out, as many as may be for one key.
-        let sent = (1 + held).min(4);
-        assert_eq!(limiter.asked(), 1 + sent);
+        // Calls still go out: four for one key, and again four when those are overdue.
+        let sent = limiter.asked() - 1;
+        let most = 4 * (stall as usize).div_ceil(BUDGET.as_millis() as usize);
+        assert!(sent >= (1 + held).min(4) && sent <= most, "{sent}");
         limiter.answers(Answer::After(AT_ONCE, 1));
         pass(1).await;
         let (decision, waited) = limiter.timed(&rule).await;
@@ -534,4 +535,101 @@ async fn a_question_that_is_answered_at_once_carries_no_room_for_waiting() {
     let rule = rule(10);
     let size = size_of_val(&limiter.decide(&KEY, &rule, 1));
     assert!(size <= 64, "{size}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_never_answered_do_not_stand_in_the_way_of_others() {
+    let limiter = Arc::new(limiter(Answer::After(AT_ONCE, 1), 1));
+    let rule = rule(1_000);
+    limiter.decide(&KEY, &rule, 1).await;
+    // More than may be under way at once, and no answer for a minute.
+    limiter.answers(Answer::FrozenUntil(
+        Instant::now() + Duration::from_secs(60),
+    ));
+    let crowd: Vec<_> = (0..10)
+        .map(|_| {
+            let limiter = Arc::clone(&limiter);
+            tokio::spawn(async move { limiter.timed(&rule).await })
+        })
+        .collect();
+    for one in crowd {
+        let (decision, waited) = one.await.unwrap();
+        assert_eq!(decision.source, Source::Fallback);
+        assert!(waited <= BUDGET + Duration::from_millis(1));
+    }
+    while limiter.state() == State::Closed {
+        limiter.decide(&KEY, &rule, 1).await;
+        pass(1).await;
+    }
+    limiter.answers(Answer::After(AT_ONCE, 1));
+    while limiter.state() != State::Closed {
+        pass(1).await;
+    }
+    let (decision, waited) = limiter.timed(&rule).await;
+    assert_eq!((decision.source, waited), (Source::Store, Duration::ZERO));
+}
+
+/// A limiter with a lease of one hot key.
+async fn with_a_lease() -> (Tested, Rule) {
+    let limiter = limiter(Answer::After(AT_ONCE, 51), 1);
+    let rule = Rule::new(10_000, 0.1).unwrap();
+    while limiter.leased_tokens() < 50 {
+        limiter.decide(&KEY, &rule, 1).await;
+        pass(1).await;
+    }
+    (limiter, rule)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_is_spent_first_while_the_store_is_away_and_nothing_is_sent() {
+    let (limiter, rule) = with_a_lease().await;
+    limiter.answers(Answer::FrozenUntil(
+        Instant::now() + Duration::from_secs(60),
+    ));
+    let held = limiter.leased_tokens();
+    // One that finds no lease opens the breaker.
+    let other = BucketKey {
+        tenant: "other",
+        route: "r",
+    };
+    while limiter.state() == State::Closed {
+        limiter.decide(&other, &rule, 1).await;
+        pass(1).await;
+    }
+    let sent = limiter.asked();
+    limiter.store().0.given_back.lock().clear();
+    for _ in 0..held {
+        let (decision, waited) = limiter.timed(&rule).await;
+        assert_eq!((decision.source, waited), (Source::Lease, Duration::ZERO));
+    }
+    let (decision, _) = limiter.timed(&rule).await;
+    assert_eq!(decision.source, Source::Fallback);
+    pass(2_000).await;
+    assert_eq!(limiter.asked(), sent, "neither refills nor polls");
+    assert!(limiter.store().0.given_back.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_idle_goes_back_and_is_lost_where_the_store_is_away() {
+    let (limiter, _) = with_a_lease().await;
+    let (held, leased) = (limiter.leased_tokens(), &limiter.counters().leased);
+    let before = leased.returned.get();
+    pass(400).await;
+    assert_eq!(limiter.leased_tokens(), 0);
+    assert_eq!(leased.returned.get() - before, held);
+
+    let (limiter, rule) = with_a_lease().await;
+    let held = limiter.leased_tokens();
+    limiter.answers(Answer::TurnsDown(no_way()));
+    let other = BucketKey {
+        tenant: "other",
+        route: "r",
+    };
+    for _ in 0..5 {
+        limiter.decide(&other, &rule, 1).await;
+    }
+    assert_eq!(limiter.state(), State::Open);
+    pass(400).await;
+    let leased = &limiter.counters().leased;
+    assert_eq!((limiter.leased_tokens(), leased.expired.get()), (0, held));
 }
