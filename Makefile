@@ -1,4 +1,4 @@
-# Two commands: `make run` tries Aforo out, `make test` checks everything.
+# `make run` tries Aforo out, `make test` checks everything, `make compare` measures it beside others.
 # On a fresh Debian machine with Rust (rustup) they are all one types.
 
 CARGO ?= $(or $(shell command -v cargo 2>/dev/null),$(HOME)/.cargo/bin/cargo)
@@ -10,12 +10,14 @@ missing = $(if $(shell command -v $(1) 2>/dev/null),,$(2))
 install = $(if $(strip $(1)),$(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive \
 	apt-get install -q -y --no-install-recommends $(strip $(1)),@:)
 
-.PHONY: help build run test build-needs test-needs
+.PHONY: help build run test compare build-needs test-needs
 
 help:
 	@echo 'make run    builds the release binary and starts the demo, with three curl lines to try'
 	@echo 'make build  builds the release binary, target/release/aforo'
 	@echo 'make test   format, lints and every test, against a real Redis and PostgreSQL'
+	@echo 'make compare  measures Aforo beside nginx + Lua, Envoy and HAProxy (docs/compare.md);'
+	@echo '              COMPARE=--quick for a try'
 
 build: build-needs
 	$(CARGO) build --release --locked
@@ -27,6 +29,12 @@ test: build-needs test-needs
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked
+
+# All in release: one set of dependencies to build, and what is measured is what is shipped.
+compare: build-needs
+	load/compare/install.sh
+	$(CARGO) build --release --locked --bin aforo --example passthrough --example origin --example compare
+	$(CARGO) run --release --locked --example compare -- $(COMPARE)
 
 build-needs:
 	$(call install,$(call missing,cmake,cmake) $(call missing,cc,gcc libc6-dev))
