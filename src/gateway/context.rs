@@ -39,7 +39,8 @@ pub struct Context {
     pub route: Option<usize>,
     /// Who asks, where upstream or log are told.
     pub tenant: Option<HeaderValue>,
-    /// The id by which the request is known to the upstream, once it is on its way there.
+    /// The id by which the request is known to the upstream, once it is on its way there, where it
+    /// is logged.
     pub request_id: Option<HeaderValue>,
     /// What the response says of the limit.
     pub rate: Option<RateHeaders>,

@@ -9,10 +9,14 @@ use once_cell::sync::Lazy;
 use pingora::http::RequestHeader;
 
 use super::context::Context;
+use super::text::Text;
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+// As text, which Pingora keeps as it is; of a `HeaderName` it makes a copy for each request.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
+const REQUEST_ID: &str = "x-request-id";
+/// The same, to look for.
+const REQUEST_ID_NAME: HeaderName = HeaderName::from_static(REQUEST_ID);
 
 /// The longest request id that is taken from a client, in bytes.
 const MAX_REQUEST_ID: usize = 128;
@@ -47,20 +51,26 @@ pub fn prepare(
         }
     }
     // What the client says of itself is not believed.
-    request.remove_header(&FORWARDED_FOR);
-    if let Some(address) = peer.and_then(|peer| HeaderValue::try_from(peer.to_string()).ok()) {
-        request.insert_header(FORWARDED_FOR, address)?;
+    match peer {
+        Some(peer) => {
+            let address = Text::new().address(peer).value();
+            request.insert_header(FORWARDED_FOR, address)?;
+        }
+        None => {
+            request.remove_header(FORWARDED_FOR);
+        }
     }
     request.insert_header(FORWARDED_PROTO, HeaderValue::from_static("http"))?;
     let id = request_id(request);
-    context.request_id = Some(id.clone());
+    // Only the log asks for it later.
+    context.request_id = context.snapshot.access_log.then(|| id.clone());
     request.insert_header(REQUEST_ID, id)?;
     Ok(())
 }
 
 /// The client's request id, where it sent one that is fit to be logged, or a new one.
 fn request_id(request: &RequestHeader) -> HeaderValue {
-    let mut given = request.headers.get_all(REQUEST_ID).iter();
+    let mut given = request.headers.get_all(&REQUEST_ID_NAME).iter();
     match (given.next(), given.next()) {
         (Some(id), None) if is_id(id.as_bytes()) => id.clone(),
         _ => new_request_id(),
@@ -77,7 +87,5 @@ fn new_request_id() -> HeaderValue {
     static PROCESS: Lazy<u64> = Lazy::new(|| RandomState::new().hash_one(std::process::id()));
     static REQUESTS: AtomicU64 = AtomicU64::new(0);
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
-    let id = format!("{:016x}{number:016x}", *PROCESS);
-    // Hexadecimal digits are a header's value; the other arm is never taken.
-    HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
+    Text::new().hex(*PROCESS).hex(number).value()
 }

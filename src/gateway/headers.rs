@@ -4,11 +4,10 @@
 //! `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10. `X-RateLimit-Remaining` is
 //! always sent. What an upstream sends under these names is replaced.
 
-use std::fmt::Write;
-
 use http::{HeaderName, HeaderValue};
 use pingora::http::ResponseHeader;
 
+use super::text::Text;
 use crate::config;
 use crate::limit::Decision;
 
@@ -22,11 +21,13 @@ const DRAFT: &str = "RateLimit";
 const DRAFT_POLICY: &str = "RateLimit-Policy";
 const RETRY_AFTER: &str = "Retry-After";
 
-/// All names that are Aforo's own on a response.
-const OWN: [HeaderName; 5] = [
+/// What a response from an upstream must not say where a family is not sent. What is sent replaces
+/// the upstream's own.
+const OF_X_RATELIMIT: [HeaderName; 2] = [
     HeaderName::from_static("x-ratelimit-limit"),
-    HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
+];
+const OF_DRAFT: [HeaderName; 2] = [
     HeaderName::from_static("ratelimit"),
     HeaderName::from_static("ratelimit-policy"),
 ];
@@ -78,24 +79,25 @@ impl RateHeaders {
         families: &config::Headers,
         response: &mut ResponseHeader,
     ) -> pingora::Result<()> {
-        for name in &OWN {
-            response.remove_header(name);
-        }
         response.insert_header(REMAINING, number(self.remaining))?;
         if families.x_ratelimit {
             response.insert_header(LIMIT, number(self.limit))?;
             response.insert_header(RESET, number(self.reset))?;
+        } else {
+            remove(&OF_X_RATELIMIT, response);
         }
         if families.draft {
-            let (quota, window) = (self.limit, self.window);
-            let policy = text(format_args!("\"default\";q={quota};w={window}"));
-            response.insert_header(DRAFT_POLICY, policy)?;
-            let remaining = self.remaining;
+            let quota = Text::new().text("\"default\";q=").number(self.limit);
+            let policy = quota.text(";w=").number(self.window);
+            response.insert_header(DRAFT_POLICY, policy.value())?;
+            let left = Text::new().text("\"default\";r=").number(self.remaining);
             let state = match self.more_in {
-                Some(t) => text(format_args!("\"default\";r={remaining};t={t}")),
-                None => text(format_args!("\"default\";r={remaining}")),
+                Some(seconds) => left.text(";t=").number(seconds),
+                None => left,
             };
-            response.insert_header(DRAFT, state)?;
+            response.insert_header(DRAFT, state.value())?;
+        } else {
+            remove(&OF_DRAFT, response);
         }
         if let Some(seconds) = self.retry_after {
             response.insert_header(RETRY_AFTER, number(seconds))?;
@@ -104,14 +106,12 @@ impl RateHeaders {
     }
 }
 
-fn number(value: u64) -> HeaderValue {
-    HeaderValue::from(value)
+fn remove(names: &[HeaderName], response: &mut ResponseHeader) {
+    for name in names {
+        response.remove_header(name);
+    }
 }
 
-fn text(arguments: std::fmt::Arguments<'_>) -> HeaderValue {
-    let mut text = String::with_capacity(48);
-    // A String takes all that is written to it.
-    let _ = text.write_fmt(arguments);
-    // ASCII letters, digits and punctuation make a value; an empty one stands for what cannot be.
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+fn number(value: u64) -> HeaderValue {
+    Text::new().number(value).value()
 }

@@ -18,6 +18,7 @@ pub mod routes;
 pub mod service;
 pub mod snapshot;
 pub mod tenant;
+mod text;
 pub mod upstream;
 
 use std::net::IpAddr;
@@ -104,10 +105,10 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         session: &mut Session,
         ctx: &mut Context,
     ) -> pingora::Result<bool> {
-        let snapshot = Arc::clone(&ctx.snapshot);
+        let snapshot: &Snapshot = &ctx.snapshot;
         let peer = peer_of(session);
         let request = session.req_header();
-        let verdict = judge::judge(&self.policy, &self.limiter, &snapshot, request, peer).await;
+        let verdict = judge::judge(&self.policy, &self.limiter, snapshot, request, peer).await;
         ctx.route = verdict.route;
         ctx.tenant = verdict.tenant;
         ctx.rate = verdict.rate;
@@ -253,8 +254,8 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
             path = request.uri.path(),
             status = session.response_written().map_or(0, |response| response.status.as_u16()),
             route = route.map_or("none", |route| &route.id),
-            tenant = text(ctx.tenant.as_ref()),
-            request_id = text(ctx.request_id.as_ref()),
+            tenant = shown(ctx.tenant.as_ref()),
+            request_id = shown(ctx.request_id.as_ref()),
             outcome = ctx.outcome.as_str(),
             micros = took.as_micros() as u64,
             aborted = error.is_some_and(|error| *error.esource() == ErrorSource::Downstream),
@@ -263,7 +264,7 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
 }
 
 /// A header's value for the log.
-fn text(value: Option<&HeaderValue>) -> &str {
+fn shown(value: Option<&HeaderValue>) -> &str {
     value
         .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
         .unwrap_or_default()
