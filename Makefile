@@ -13,11 +13,10 @@ install = $(if $(strip $(1)),$(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRO
 .PHONY: help build run test compare build-needs test-needs
 
 help:
-	@echo 'make run    builds the release binary and starts the demo, with three curl lines to try'
-	@echo 'make build  builds the release binary, target/release/aforo'
-	@echo 'make test   format, lints and every test, against a real Redis and PostgreSQL'
-	@echo 'make compare  measures Aforo beside nginx + Lua, Envoy and HAProxy (docs/compare.md);'
-	@echo '              COMPARE=--quick for a try'
+	@echo 'make run      builds the release binary and starts the demo, with three curl lines to try'
+	@echo 'make build    builds the release binary, target/release/aforo'
+	@echo 'make test     format, lints and every test, against a real Redis and PostgreSQL'
+	@echo 'make compare  measures Aforo beside nginx + Lua, Envoy and HAProxy; COMPARE=--quick to try it'
 
 build: build-needs
 	$(CARGO) build --release --locked
@@ -30,7 +29,7 @@ test: build-needs test-needs
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked
 
-# All in release: one set of dependencies to build, and what is measured is what is shipped.
+# All in release, the program that measures too: that is one set of dependencies to build, not two.
 compare: build-needs
 	load/compare/install.sh
 	$(CARGO) build --release --locked --bin aforo --example passthrough --example origin --example compare
