@@ -156,6 +156,12 @@ impl Row {
         let middle = values.len().saturating_sub(1) / 2;
         values.get(middle).copied().unwrap_or(f64::NAN)
     }
+
+    /// In the worst round, the share of decisions that Redis had no part in, for it was late.
+    pub fn late(&self) -> f64 {
+        let shares = self.samples.iter().filter_map(|sample| sample.by_itself);
+        shares.fold(0.0, f64::max)
+    }
 }
 
 /// Measures all that is installed.

@@ -18,7 +18,8 @@ package() { # NAME
   root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$1"
 }
 
-# needs PATTERN PACKAGE [SERVICE]: installs a package where no file matches the pattern.
+# needs PATTERN PACKAGE [SERVICE]: installs a package where no file matches the pattern, and stops
+# the service that it starts.
 needs() {
   for file in $1; do
     [ -e "$file" ] && return 0
@@ -37,7 +38,7 @@ needs '/usr/bin/redis-server' redis-server redis-server || exit 1
 needs '/usr/bin/taskset' util-linux || exit 1
 
 needs '/usr/sbin/nginx' nginx nginx
-needs '/usr/lib/nginx/modules/ngx_http_lua_module.so' libnginx-mod-http-lua nginx
+needs '/usr/lib/nginx/modules/ngx_http_lua_module.so' libnginx-mod-http-lua
 needs '/usr/share/lua/5.1/nginx/redis.lua' lua-nginx-redis
 needs '/usr/sbin/haproxy' haproxy haproxy
 
