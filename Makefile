@@ -43,6 +43,6 @@ build-needs:
 test-needs: redis_server := $(call missing,redis-server,redis-server)
 test-needs: postgres_server := $(if $(wildcard /usr/lib/postgresql/*/bin/postgres),,$(call missing,postgres,postgresql))
 test-needs: build-needs
-	$(call install,$(redis_server) $(postgres_server) $(call missing,psql,postgresql-client) $(call missing,curl,curl))
+	$(call install,$(redis_server) $(postgres_server) $(call missing,psql,postgresql-client) $(call missing,curl,curl) $(call missing,openssl,openssl))
 	$(if $(redis_server),$(SUDO) systemctl disable --now redis-server || $(SUDO) service redis-server stop || true,@:)
 	$(if $(postgres_server),$(SUDO) systemctl disable --now postgresql || $(SUDO) service postgresql stop || true,@:)

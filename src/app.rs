@@ -26,7 +26,7 @@ use crate::reload::{self, LoadError, Reloader};
 use crate::rules::postgres::service::{RulesService, Settings as RulesSettings};
 use crate::signals::{Caught, Handler};
 use crate::stop::{Stopper, Timing};
-use crate::store::redis::{self, UrlError};
+use crate::store::redis::{self, SetupError};
 use crate::store::{MemoryStore, RedisStore, Store};
 
 /// Idle connections to upstreams that each thread keeps.
@@ -40,7 +40,7 @@ pub enum StartError {
     Config(#[from] LoadError),
     /// The address of the store is wrong.
     #[error(transparent)]
-    StoreUrl(#[from] UrlError),
+    Store(#[from] SetupError),
     /// A port is taken, or may not be listened on.
     #[error("cannot listen on {address} ({key}): {error}")]
     Bind {
@@ -67,7 +67,7 @@ impl StartError {
     /// anything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::StoreUrl(_) => 1,
+            Self::Config(_) | Self::Store(_) => 1,
             Self::Bind { .. } | Self::Signals(_) | Self::Threads(_) | Self::Logging(_) => 3,
         }
     }
@@ -197,7 +197,7 @@ impl Handler for Running {
 }
 
 /// The limiter over the store that the configuration chose.
-fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
+fn limiter(config: &Config) -> Result<Limiter<Store>, SetupError> {
     let max_local_buckets = config.limits.max_local_buckets;
     let Some(config::Store { redis }) = &config.store else {
         let store = MemoryStore::new(MonotonicClock::new(), max_local_buckets);
@@ -208,6 +208,7 @@ fn limiter(config: &Config) -> Result<Limiter<Store>, UrlError> {
     };
     let store = RedisStore::new(&redis::Settings {
         url: redis.url.expose(),
+        tls: &redis.tls,
         budget: redis.timeout,
         max_in_flight: redis.in_flight,
     })?;

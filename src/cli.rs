@@ -194,7 +194,8 @@ fn connected(config: &Config) -> Result<String, String> {
     let mut found = String::new();
     if let Some(store) = &config.store {
         let within = Duration::from_secs(2);
-        let redis = probe::describe(store.redis.url.expose(), within)
+        let redis = &store.redis;
+        let redis = probe::describe(redis.url.expose(), &redis.tls, within)
             .map_err(|error| format!("store.redis.url: {error}"))?;
         found.push_str(&format!("connect: {redis}\n"));
     }

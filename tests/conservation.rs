@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use aforo::limit::limiter::Settings;
 use aforo::limit::{BucketKey, Limiter, MonotonicClock, Rule, Source};
 use aforo::store::RedisStore;
-use aforo::store::redis;
+use aforo::store::redis::{self, access::TlsFiles};
 use harness::Redis;
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -85,6 +85,7 @@ impl Cluster {
         for _ in 0..GATEWAYS {
             let store = RedisStore::new(&redis::Settings {
                 url: &url,
+                tls: &TlsFiles::default(),
                 budget,
                 max_in_flight: in_flight,
             });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aforo::limit::{Ask, BucketKey, BucketStore, Grant, ManualClock, Rule};
+use aforo::store::redis::access::TlsFiles;
 use aforo::store::redis::{RedisStore, Settings, key};
 use aforo::store::{MemoryStore, Store};
 use harness::Redis;
@@ -62,6 +63,7 @@ async fn in_redis() -> InRedis {
     let redis = Redis::start();
     let url = redis.url();
     let settings = Settings {
+        tls: &TlsFiles::default(),
         url: &url,
         budget: Duration::from_secs(5),
         max_in_flight: 1000,

@@ -8,7 +8,7 @@ use aforo::limit::breaker::State;
 use aforo::limit::limiter::Settings;
 use aforo::limit::{BucketKey, Limiter, MonotonicClock, Rule, Source};
 use aforo::store::RedisStore;
-use aforo::store::redis;
+use aforo::store::redis::{self, access::TlsFiles};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -67,6 +67,7 @@ impl Fleet {
         for _ in 0..n {
             let store = RedisStore::new(&redis::Settings {
                 url,
+                tls: &TlsFiles::default(),
                 budget: BUDGET,
                 max_in_flight: 256,
             })

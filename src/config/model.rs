@@ -13,6 +13,8 @@ use std::time::Duration;
 use http::header::HeaderName;
 use serde::Deserialize;
 
+use crate::store::redis::access::TlsFiles;
+
 /// A whole configuration. One of these serves a request from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -413,10 +415,13 @@ pub struct Store {
 /// How Redis is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redis {
-    /// The URL, which may hold a password. It is one that the `redis` crate reads.
+    /// The URL, which may hold a password. It is one that [`Place::parse`](crate::store::redis::url::Place::parse)
+    /// reads.
     pub url: Secret,
-    /// Host and port of the URL, for people: without credentials.
+    /// Where that leads, for people: without credentials.
     pub address: String,
+    /// Certificates for a URL with TLS.
+    pub tls: TlsFiles,
     /// The budget for everything that a request may wait for, 1 ms to 60 s.
     pub timeout: Duration,
     /// Calls at once per node, at least 1: at the bound a request is decided locally.

@@ -170,7 +170,14 @@ section! {
 section! {
     Redis, "a mapping with url",
     required { url: Secret, }
-    optional { timeout: Time, in_flight: usize, breaker: Breaker, }
+    optional { tls: RedisTls, timeout: Time, in_flight: usize, breaker: Breaker, }
+}
+
+section! {
+    #[derive(Default)]
+    RedisTls, "a mapping of ca, cert and key",
+    required {}
+    optional { ca: PathBuf, cert: PathBuf, key: PathBuf, }
 }
 
 section! {

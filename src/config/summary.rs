@@ -134,6 +134,10 @@ impl Config {
                 both.is_some_and(|(old, new)| old.url != new.url),
             ),
             (
+                "store.redis.tls",
+                both.is_some_and(|(old, new)| old.tls != new.tls),
+            ),
+            (
                 "store.redis.timeout",
                 both.is_some_and(|(old, new)| old.timeout != new.timeout),
             ),

@@ -6,9 +6,6 @@ use super::error::Problems;
 use super::model::{Keys, TenantInLog};
 use super::raw::File;
 
-/// Schemes of a store's URL that will be read one day; any other than these and `redis` is wrong.
-pub(super) const REDIS_SCHEMES: [&str; 3] = ["rediss", "redis+cluster", "redis+sentinel"];
-
 /// Notes every key that asks for what does not exist yet.
 pub(super) fn refuse(file: &File, problems: &mut Problems) {
     let mut refuse = |path: String, instead: &str| {
@@ -76,22 +73,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
             if rule.concurrency.is_some() {
                 refuse(path("concurrency"), "leave it out");
             }
-        }
-    }
-    if let Some(store) = &file.store {
-        let redis = &store.redis;
-        let scheme = redis
-            .url
-            .expose()
-            .split_once("://")
-            .map(|(scheme, _)| scheme);
-        if let Some(scheme) = scheme
-            && REDIS_SCHEMES.contains(&scheme)
-        {
-            refuse(
-                "store.redis.url".to_owned(),
-                &format!("with {scheme}://, redis:// is"),
-            );
         }
     }
     if file.region.is_some() {

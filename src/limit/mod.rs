@@ -5,7 +5,8 @@
 //! ([`store`]), and this gateway's own share for when the store does not answer ([`fallback`], made
 //! of an [`account`] for each key and a [`sketch`] of those that find no place; how large the share
 //! is, [`instances`] knows). Whether the store is waited for, or asked at all, says the [`watch`]
-//! over each of its nodes, made of a [`gate`] and a [`breaker`]; all of them are the [`watches`].
+//! over each of its nodes, made of a [`gate`] and a [`breaker`]; all of them are the [`watches`]. How a very hot bucket is
+//! split, [`shard`] says.
 //!
 //! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
 
@@ -27,6 +28,7 @@ pub mod limiter;
 pub mod local;
 pub mod rate;
 pub mod rule;
+pub mod shard;
 pub mod sketch;
 pub mod store;
 pub mod table;

@@ -15,6 +15,7 @@ mod load;
 mod metrics;
 mod postgres;
 mod process;
+mod redis_cluster;
 mod redis_server;
 mod upstream;
 
@@ -25,6 +26,7 @@ pub use load::{Load, Report, burst};
 pub use metrics::Metrics;
 pub use postgres::{ANNOUNCED, Postgres, Session};
 pub use process::{Process, send_signal};
+pub use redis_cluster::Cluster;
 pub use redis_server::{Redis, bucket_key};
 pub use upstream::{Answer, Seen, Upstream};
 

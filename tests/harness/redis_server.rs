@@ -16,6 +16,8 @@ pub struct Redis {
     port: u16,
     folder: TempDir,
     server: Option<Child>,
+    /// Further settings, as words of the command line.
+    settings: Vec<String>,
 }
 
 impl Redis {
@@ -30,12 +32,25 @@ impl Redis {
         panic!("redis-server does not start on any port; is it installed?");
     }
 
+    /// Starts a server with further settings, as `--cluster-enabled yes`.
+    pub fn start_with(settings: &[&str]) -> Self {
+        for _ in 0..5 {
+            let mut redis = Self::absent();
+            redis.settings = settings.iter().map(|&word| word.to_owned()).collect();
+            if redis.try_start() {
+                return redis;
+            }
+        }
+        panic!("redis-server does not start on any port; is it installed?");
+    }
+
     /// A server that does not run yet: [`Redis::restart`] starts it.
     pub fn absent() -> Self {
         Self {
             port: free_port(),
             folder: TempDir::new().unwrap(),
             server: None,
+            settings: Vec::new(),
         }
     }
 
@@ -148,6 +163,7 @@ impl Redis {
             .args(["--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(self.folder.path())
+            .args(&self.settings)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use redis::{ConnectionAddr, IntoConnectionInfo};
 use sqlx::postgres::PgConnectOptions;
 
 use super::positive;
@@ -13,7 +12,8 @@ use crate::config::model::{
     Breaker, Cluster, Instances, Postgres, Redis, Region, RulesSource, Store,
 };
 use crate::config::raw::{self, Number};
-use crate::config::unsupported;
+use crate::store::redis::access::{Access, TlsFiles};
+use crate::store::redis::url::Place;
 
 const TIMEOUT: Duration = Duration::from_millis(5);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
@@ -24,7 +24,7 @@ const REBALANCE: Duration = Duration::from_secs(120);
 
 pub(super) fn store(raw: raw::Store, problems: &mut Problems) -> Store {
     let raw = raw.redis;
-    let address = redis_address(raw.url.expose(), problems);
+    let (address, tls) = redis_place(raw.url.expose(), raw.tls, problems);
     let timeout = raw.timeout.map_or(TIMEOUT, |time| time.0);
     if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&timeout) {
         problems.add(
@@ -53,6 +53,7 @@ pub(super) fn store(raw: raw::Store, problems: &mut Problems) -> Store {
         redis: Redis {
             url: raw.url,
             address,
+            tls,
             timeout,
             in_flight: raw.in_flight.unwrap_or(IN_FLIGHT),
             breaker,
@@ -60,63 +61,42 @@ pub(super) fn store(raw: raw::Store, problems: &mut Problems) -> Store {
     }
 }
 
-/// Checks a URL of Redis and gives its host and port.
-fn redis_address(url: &str, problems: &mut Problems) -> String {
-    const PATH: &str = "store.redis.url";
-    const FORM: &str =
-        "redis://host:port (user:password@ before the host, /database behind the port)";
-    let Some((scheme, rest)) = url.split_once("://") else {
-        problems.add(PATH, format!("is no URL, expected {FORM}"));
-        return String::new();
-    };
-    if unsupported::REDIS_SCHEMES.contains(&scheme) {
-        return String::new();
-    }
-    if scheme != "redis" {
-        // A scheme is letters, digits, `+`, `-` and `.`; anything else may be a misplaced secret.
-        let scheme_like = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-        let named = if scheme.bytes().all(scheme_like) {
-            format!(" `{scheme}`")
-        } else {
-            String::new()
-        };
+/// Checks a URL of Redis and the certificates for it, and says where it leads.
+fn redis_place(
+    url: &str,
+    raw: Option<raw::RedisTls>,
+    problems: &mut Problems,
+) -> (String, TlsFiles) {
+    const TLS: &str = "store.redis.tls";
+    let written = raw.is_some();
+    let raw = raw.unwrap_or_default();
+    if raw.cert.is_some() != raw.key.is_some() {
+        let missing = if raw.key.is_some() { "cert" } else { "key" };
         problems.add(
-            PATH,
-            format!("has an unknown scheme{named}, expected {FORM}"),
+            format!("{TLS}.{missing}"),
+            "is missing: a certificate and its key belong together",
         );
-        return String::new();
     }
-    let query_or_fragment = rest.contains(['?', '#']);
-    match url.into_connection_info() {
-        Ok(_) if query_or_fragment => {
-            problems.add(
-                PATH,
-                format!("must not hold `?` and `#` (in a password they are written %3F and %23), expected {FORM}"),
-            );
-            String::new()
+    let files = TlsFiles {
+        ca: raw.ca,
+        client: raw.cert.zip(raw.key),
+    };
+    let place = match Place::parse(url) {
+        Ok(place) => place,
+        Err(problem) => {
+            problems.add("store.redis.url", problem.to_string());
+            return (String::new(), files);
         }
-        Ok(info) => {
-            if info.redis_settings().db() < 0 {
-                problems.add(PATH, format!("has a database below 0, expected {FORM}"));
-            }
-            match info.addr() {
-                ConnectionAddr::Tcp(host, port) if host.contains(':') => {
-                    format!("[{host}]:{port}")
-                }
-                ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
-                other => other.to_string(),
-            }
-        }
-        Err(_) => {
-            problems.add(
-                PATH,
-                format!(
-                    "cannot be read, expected {FORM}; special characters of a password are written percent-encoded"
-                ),
-            );
-            String::new()
-        }
+    };
+    if written && !place.tls {
+        problems.add(
+            TLS,
+            "belongs to a URL with TLS: rediss://, rediss+cluster:// or rediss+sentinel://",
+        );
+    } else if let Err(error) = Access::new(&place, &files) {
+        problems.add(TLS, error.to_string());
     }
+    (place.to_string(), files)
 }
 
 pub(super) fn rules(raw: raw::Rules, problems: &mut Problems) -> RulesSource {

@@ -667,7 +667,7 @@ fn a_bucket_holds_what_one_request_costs() {
 
 #[test]
 fn the_store_and_the_cluster() {
-    let form = "redis://host:port (user:password@ before the host, /database behind the port)";
+    let form = crate::store::redis::url::FORM;
     let unreadable = format!(
         "store.redis.url: cannot be read, expected {form}; special characters of a password are written percent-encoded"
     );
@@ -720,16 +720,28 @@ fn the_store_and_the_cluster() {
             "store.redis.in_flight: must be at least 1, not 0".to_owned(),
         ),
         (
-            "url: rediss://h:1",
-            "store.redis.url: not supported yet; with rediss://, redis:// is".to_owned(),
+            "url: \"redis+cluster://h:1,i:2/3\"",
+            "store.redis.url: names a database, but a cluster has only one: leave out what is behind the hosts"
+                .to_owned(),
         ),
         (
-            "url: \"redis+cluster://h:1,i:2\"",
-            "store.redis.url: not supported yet; with redis+cluster://, redis:// is".to_owned(),
+            "url: redis+sentinel://h:1",
+            "store.redis.url: does not name the primary that Sentinel is to be asked for, expected redis+sentinel://host:port,host:port/MASTER"
+                .to_owned(),
         ),
         (
-            "url: redis+sentinel://h:1/m",
-            "store.redis.url: not supported yet; with redis+sentinel://, redis:// is".to_owned(),
+            "url: redis://h:1, tls: { ca: /nowhere/ca.crt }",
+            "store.redis.tls: belongs to a URL with TLS: rediss://, rediss+cluster:// or rediss+sentinel://"
+                .to_owned(),
+        ),
+        (
+            "url: rediss://h:1, tls: { cert: /nowhere/a.crt }",
+            "store.redis.tls.key: is missing: a certificate and its key belong together".to_owned(),
+        ),
+        (
+            "url: rediss://h:1, tls: { ca: /nowhere/ca.crt }",
+            "store.redis.tls: cannot read /nowhere/ca.crt: No such file or directory (os error 2)"
+                .to_owned(),
         ),
         (
             "url: redis://h:1, breaker: { failures: 0 }",

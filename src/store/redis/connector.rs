@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::RandomState;
-use redis::{AsyncConnectionConfig, RedisError};
+use redis::AsyncConnectionConfig;
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::node::{Link, Node};
+use super::refusal::Refusal;
 use super::{eviction, give_back, heartbeat, script};
 
 /// The longest that one attempt may take, from the first packet to the loaded script.
@@ -34,12 +35,10 @@ enum ConnectError {
     #[error("no answer within {ATTEMPT:?}")]
     Silent,
     #[error(transparent)]
-    Redis(#[from] RedisError),
-    #[error("this server is too old: Aforo needs Redis 7.0 or later, or Valkey ({0})")]
-    TooOld(RedisError),
+    Refused(#[from] Refusal),
 }
 
-/// Connects `node`, and connects it again whenever that is needed. Never returns.
+/// Connects `node`, and connects it again whenever that is needed. Never returns: it is aborted.
 pub async fn keep_connected(node: Arc<Node>) {
     let mut pause = FIRST_PAUSE;
     let mut reported = String::new();
@@ -51,16 +50,16 @@ pub async fn keep_connected(node: Arc<Node>) {
                 let link = Arc::new(link);
                 node.use_link(Arc::clone(&link));
                 node.attempt_ended();
-                info!(redis = node.address(), "connected to Redis");
+                info!(redis = %node.address(), "connected to Redis");
                 (pause, reported) = (FIRST_PAUSE, String::new());
                 let warning = eviction::warning(&link.connection).await;
                 if let Some(text) = warning.as_ref().filter(|_| warning != warned) {
-                    warn!(redis = node.address(), "{text}");
+                    warn!(redis = %node.address(), "{text}");
                 }
                 warned = warning;
                 until_lost(&node, &link).await;
                 warn!(
-                    redis = node.address(),
+                    redis = %node.address(),
                     "lost the connection to Redis; deciding on this gateway's share"
                 );
             }
@@ -70,7 +69,7 @@ pub async fn keep_connected(node: Arc<Node>) {
                 // One line for each change, not one for each attempt.
                 if error != reported {
                     warn!(
-                        redis = node.address(),
+                        redis = %node.address(),
                         "cannot connect to Redis, trying on: {error}"
                     );
                     reported = error;
@@ -92,13 +91,10 @@ async fn connect(node: &Node) -> Result<Link, ConnectError> {
         let mut connection = node
             .client()
             .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+            .await
+            .map_err(Refusal::of)?;
         let loaded = script::load().query_async(&mut connection).await;
-        let sha = loaded.map_err(|error: RedisError| match error.to_string() {
-            // What a server without flags in scripts (before 7.0) makes of the first line.
-            text if text.contains("compiling script") => ConnectError::TooOld(error),
-            _ => ConnectError::Redis(error),
-        })?;
+        let sha = loaded.map_err(Refusal::of)?;
         // Sent in full where it is not kept.
         let give_back_sha = give_back::load().query_async(&mut connection).await;
         // Without this one only the gateways are not counted.
@@ -130,7 +126,7 @@ async fn until_lost(node: &Node, link: &Arc<Link>) {
 }
 
 /// Between 80 % and 120 % of `pause`.
-fn jittered(pause: Duration) -> Duration {
+pub(super) fn jittered(pause: Duration) -> Duration {
     // A hasher with fresh seeds is the random number that is at hand.
     let random = RandomState::new().hash_one(()) % 401;
     pause * (800 + random as u32) / 1000

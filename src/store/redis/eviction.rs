@@ -26,7 +26,8 @@ pub(super) async fn warning(connection: &MultiplexedConnection) -> Option<String
     judge(&policy, maxmemory)
 }
 
-fn judge(policy: &str, maxmemory: u64) -> Option<String> {
+/// What is to be said about a policy.
+pub(super) fn judge(policy: &str, maxmemory: u64) -> Option<String> {
     const BETTER: &str =
         "a Redis of Aforo's own with maxmemory-policy volatile-ttl and enough maxmemory is right";
     if policy.starts_with("allkeys-") {

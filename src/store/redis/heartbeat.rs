@@ -1,9 +1,10 @@
 //! The heartbeat by which gateways that share a Redis count each other.
 
-use ::redis::{Cmd, RedisError, RedisResult, from_redis_value};
+use ::redis::{Cmd, RedisError, RedisResult, Value, from_redis_value};
 
 use super::node::Link;
 use super::script;
+use super::take::Script;
 use crate::limit::StoreError;
 
 /// `lua/heartbeat.lua`; its head documents keys, arguments and reply.
@@ -15,24 +16,28 @@ pub const KEY: &str = "rl:aforo:instances";
 /// A gateway that was not heard of for this long is gone: three heartbeats.
 const GONE_AFTER_MS: u32 = 6_000;
 
-/// Says that gateway `id` is alive, and gives the number of those that are.
+/// Says that gateway `id` is alive, and asks for the number of those that are.
+pub(super) struct Beat<'b> {
+    pub(super) id: &'b str,
+}
+
+impl Script for Beat<'_> {
+    fn by_name(&self, link: &Link) -> Cmd {
+        command("EVALSHA", &link.heartbeat_sha, self.id)
+    }
+
+    fn by_text(&self) -> Cmd {
+        command("EVAL", HEARTBEAT, self.id)
+    }
+}
+
+/// Reads the reply: the number of gateways.
 ///
 /// # Errors
 ///
-/// Where the server is not reached, or refuses.
-pub(super) async fn beat(link: &Link, id: &str) -> Result<u32, StoreError> {
-    let mut connection = link.connection.clone();
-    let mut reply = command("EVALSHA", &link.heartbeat_sha, id)
-        .query_async(&mut connection)
-        .await;
-    if reply.as_ref().is_err_and(script::is_unknown) {
-        reply = command("EVAL", HEARTBEAT, id)
-            .query_async(&mut connection)
-            .await;
-    }
-    let count = reply.and_then(|value| -> RedisResult<u32> {
-        from_redis_value(value).map_err(RedisError::from)
-    });
+/// Where the server was not reached, or refused.
+pub(super) fn read(reply: RedisResult<Value>) -> Result<u32, StoreError> {
+    let count = reply.and_then(|value| from_redis_value(value).map_err(RedisError::from));
     count.map_err(|error| script::read_error(&error))
 }
 

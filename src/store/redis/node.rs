@@ -5,17 +5,20 @@
 //! turned down at once; there is no queue from which it could be sent late.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, IntoConnectionInfo, RedisResult, Value};
+use redis::{Client, Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 
-use super::{give_back, heartbeat, script};
-use crate::limit::store::TakeResult;
-use crate::limit::{Ask, Call, Heartbeat, Rule, StoreError};
+use super::script;
+use super::take::Script;
+use super::url::Address;
+use crate::limit::StoreError;
 
 /// How long a call may stay unanswered before it is given up, at least. Far longer than requests
 /// wait: an answer that comes late is still worth reading.
@@ -24,8 +27,8 @@ const MIN_CALL_LIFETIME: Duration = Duration::from_secs(2);
 /// A server and the way to it.
 pub struct Node {
     client: Client,
-    /// Where the server is, for logs: without user and password.
-    address: String,
+    /// Where the server is.
+    address: Address,
     /// The connection in use, while there is one.
     link: ArcSwapOption<Link>,
     /// Calls that were sent and have neither been answered nor given up.
@@ -37,6 +40,10 @@ pub struct Node {
     broken: Notify,
     /// Whether the first attempt to connect has ended, either way.
     tried: watch::Sender<bool>,
+    /// Whether the keys are another server's by now.
+    retired: AtomicBool,
+    /// The connector.
+    keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A connection that is fit for takes: the script is loaded.
@@ -51,18 +58,17 @@ pub struct Link {
 }
 
 /// A call's place among those under way; dropping it frees the place.
-struct Slot(Arc<Node>);
+pub(super) struct Place(Arc<Node>);
 
 impl Node {
     /// A node without a connection.
-    ///
-    /// # Errors
-    ///
-    /// Where `url` is not a Redis URL.
-    pub fn new(url: &str, budget: Duration, max_in_flight: usize) -> RedisResult<Self> {
-        let client = Client::open(url.into_connection_info()?)?;
-        let address = client.get_connection_info().addr().to_string();
-        Ok(Self {
+    pub(super) fn new(
+        client: Client,
+        address: Address,
+        budget: Duration,
+        max_in_flight: usize,
+    ) -> Self {
+        Self {
             client,
             address,
             link: ArcSwapOption::empty(),
@@ -71,83 +77,75 @@ impl Node {
             call_lifetime: MIN_CALL_LIFETIME.max(2 * budget),
             broken: Notify::new(),
             tried: watch::Sender::new(false),
-        })
-    }
-
-    /// Sends a take, if that can be done now.
-    pub fn take(self: &Arc<Self>, key: String, rule: &Rule, ask: &Ask) -> Call {
-        let Some(link) = self.link.load_full() else {
-            return Call::Done(Err(self.unsent()));
-        };
-        let Some(slot) = Slot::enter(self) else {
-            return Call::Done(Err(StoreError::Busy(self.max_in_flight)));
-        };
-        let (rule, ask) = (*rule, *ask);
-        Call::Waiting(Box::pin(async move {
-            slot.0.call(&link, &key, &rule, &ask).await
-        }))
-    }
-
-    /// Puts tokens back, if that can be done now.
-    pub fn give_back(self: &Arc<Self>, key: String, rule: &Rule, tokens: u32) -> Call {
-        let Some(link) = self.link.load_full() else {
-            return Call::Done(Err(self.unsent()));
-        };
-        let Some(slot) = Slot::enter(self) else {
-            return Call::Done(Err(StoreError::Busy(self.max_in_flight)));
-        };
-        let rule = *rule;
-        Call::Waiting(Box::pin(async move {
-            let result = give_back::give_back(&link, &key, &rule, tokens).await;
-            if let Err(StoreError::Disconnected(_)) = result {
-                slot.0.lose(&link);
-            }
-            result
-        }))
-    }
-
-    /// A take from a bucket that is nobody's. It needs no place among those under way: the places
-    /// may be taken by calls that this node will never answer.
-    pub fn probe(self: &Arc<Self>, key: String) -> Call {
-        let Some(link) = self.link.load_full() else {
-            return Call::Done(Err(self.unsent()));
-        };
-        let node = Arc::clone(self);
-        Call::Waiting(Box::pin(async move {
-            node.call(&link, &key, &script::PROBE_RULE, &Ask::one(1))
-                .await
-        }))
-    }
-
-    /// A heartbeat of gateway `id`.
-    pub fn heartbeat(self: &Arc<Self>, id: &str) -> Heartbeat {
-        let node = Arc::clone(self);
-        let id = id.to_owned();
-        Box::pin(async move {
-            let Some(link) = node.link.load_full() else {
-                return Err(node.unsent());
-            };
-            heartbeat::beat(&link, &id).await
-        })
-    }
-
-    async fn call(&self, link: &Arc<Link>, key: &str, rule: &Rule, ask: &Ask) -> TakeResult {
-        let mut connection = link.connection.clone();
-        let by_name = script::by_name(&link.sha, key, rule, ask);
-        let mut reply = by_name.query_async(&mut connection).await;
-        if reply.as_ref().is_err_and(script::is_unknown) {
-            let by_text = script::by_text(key, rule, ask);
-            reply = by_text.query_async(&mut connection).await;
+            retired: AtomicBool::new(false),
+            keeper: Mutex::new(None),
         }
-        let result = script::read(reply, rule, ask);
-        if let Err(StoreError::Disconnected(_)) = result {
+    }
+
+    /// The connection in use, if there is one.
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        self.link.load_full()
+    }
+
+    /// A place among the calls under way.
+    ///
+    /// # Errors
+    ///
+    /// Where as many as may be are.
+    pub(super) fn enter(self: &Arc<Self>) -> Result<Place, StoreError> {
+        let bound = self.max_in_flight;
+        let entered = self
+            .in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
+                (calls < bound).then_some(calls + 1)
+            });
+        match entered {
+            Ok(_) => Ok(Place(Arc::clone(self))),
+            Err(_) => Err(StoreError::Busy(bound)),
+        }
+    }
+
+    /// Sends a command once; where the server has forgotten the script, once more with its text.
+    /// `asking` says that the key may be on its way here.
+    pub(super) async fn send(
+        &self,
+        link: &Arc<Link>,
+        script: &impl Script,
+        asking: bool,
+    ) -> RedisResult<Value> {
+        let mut reply = query(link, script.by_name(link), asking).await;
+        if reply.as_ref().is_err_and(script::is_unknown) {
+            reply = query(link, script.by_text(), asking).await;
+        }
+        if let Err(error) = &reply
+            && let StoreError::Disconnected(_) = script::read_error(error)
+        {
             self.lose(link);
         }
-        result
+        reply
     }
 
-    fn unsent(&self) -> StoreError {
-        StoreError::Unsent(self.address.clone())
+    pub(super) fn unsent(&self) -> StoreError {
+        StoreError::Unsent(self.address.to_string())
+    }
+
+    /// Lets the server go: its keys are another one's.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.abort();
+        }
+        self.link.store(None);
+    }
+
+    /// Whether the server was let go: what it still answers is of no bucket that counts.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Has `keeper` end when the server is let go.
+    pub(super) fn keep(&self, keeper: JoinHandle<()>) {
+        *self.keeper.lock() = Some(keeper);
     }
 
     /// Calls under way.
@@ -155,8 +153,8 @@ impl Node {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Where the server is, without credentials.
-    pub fn address(&self) -> &str {
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
         &self.address
     }
 
@@ -219,20 +217,20 @@ impl Link {
     }
 }
 
-impl Slot {
-    fn enter(node: &Arc<Node>) -> Option<Self> {
-        let bound = node.max_in_flight;
-        node.in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
-                (calls < bound).then_some(calls + 1)
-            })
-            .ok()
-            .map(|_| Self(Arc::clone(node)))
-    }
-}
-
-impl Drop for Slot {
+impl Drop for Place {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+async fn query(link: &Link, command: Cmd, asking: bool) -> RedisResult<Value> {
+    let mut connection = link.connection.clone();
+    if !asking {
+        return command.query_async(&mut connection).await;
+    }
+    // In one piece, for ASKING holds for the next command on the connection alone.
+    let mut both = Pipeline::new();
+    both.cmd("ASKING").add_command(command);
+    let mut replies = connection.send_packed_commands(&both, 1, 1).await?;
+    replies.pop().unwrap_or_default().extract_error()
 }

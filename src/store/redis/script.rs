@@ -2,6 +2,8 @@
 
 use ::redis::{Cmd, RedisError, ServerErrorKind, Value};
 
+use super::node::Link;
+use super::take::Script;
 use crate::limit::store::TakeResult;
 use crate::limit::{Ask, Grant, OnStoreFailure, Rule, StoreError};
 use std::time::Duration;
@@ -25,14 +27,26 @@ pub fn load() -> Cmd {
     cmd
 }
 
-/// A take by the script's name.
-pub fn by_name(sha: &str, key: &str, rule: &Rule, ask: &Ask) -> Cmd {
-    call("EVALSHA", sha, key, rule, ask)
+/// A take.
+pub(super) struct Take<'t> {
+    pub(super) key: &'t str,
+    pub(super) rule: &'t Rule,
+    pub(super) ask: &'t Ask,
 }
 
-/// The same take with the script's text, for a server that has forgotten it.
-pub fn by_text(key: &str, rule: &Rule, ask: &Ask) -> Cmd {
-    call("EVAL", TOKEN_BUCKET, key, rule, ask)
+impl Script for Take<'_> {
+    fn by_name(&self, link: &Link) -> Cmd {
+        call("EVALSHA", &link.sha, self.key, self.rule, self.ask)
+    }
+
+    fn by_text(&self) -> Cmd {
+        call("EVAL", TOKEN_BUCKET, self.key, self.rule, self.ask)
+    }
+}
+
+/// A take by the script's name, outside of a connection that is kept.
+pub(super) fn by_sha(sha: &str, key: &str, rule: &Rule, ask: &Ask) -> Cmd {
+    call("EVALSHA", sha, key, rule, ask)
 }
 
 fn call(command: &str, script: &str, key: &str, rule: &Rule, ask: &Ask) -> Cmd {
@@ -57,7 +71,7 @@ pub fn is_unknown(error: &RedisError) -> bool {
     error.kind() == ServerErrorKind::NoScript.into()
 }
 
-/// Reads a reply to [`by_name`] or [`by_text`].
+/// Reads a reply to a [`Take`].
 pub fn read(reply: Result<Value, RedisError>, rule: &Rule, ask: &Ask) -> TakeResult {
     match reply {
         Ok(value) => {
