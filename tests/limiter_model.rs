@@ -2,6 +2,7 @@
 //! the cluster lets through, held against what one central bucket would have.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ struct Central(Arc<Mutex<State>>, TokioClock);
 
 struct State {
     bucket: Bucket,
+    /// Where it is split.
+    parts: HashMap<u32, Bucket>,
     random: fastrand::Rng,
     /// Of so many answers one is lost.
     lost: Option<u32>,
@@ -48,6 +51,7 @@ impl Central {
         let clock = TokioClock(Instant::now());
         let state = State {
             bucket: Bucket::new(rule, None, clock.now()),
+            parts: HashMap::new(),
             random: fastrand::Rng::with_seed(seed),
             lost: None,
             calls: 0,
@@ -60,6 +64,25 @@ impl Central {
     fn call(
         &self,
         work: impl FnOnce(&mut Bucket, Timestamp) -> aforo::limit::Grant + Send + 'static,
+    ) -> Call {
+        self.call_state(move |state, now| work(&mut state.bucket, now))
+    }
+
+    fn call_part(
+        &self,
+        part: u32,
+        rule: Rule,
+        work: impl FnOnce(&mut Bucket, Timestamp) -> aforo::limit::Grant + Send + 'static,
+    ) -> Call {
+        self.call_state(move |state, now| {
+            let begin = || Bucket::new(&rule, None, now);
+            work(state.parts.entry(part).or_insert_with(begin), now)
+        })
+    }
+
+    fn call_state(
+        &self,
+        work: impl FnOnce(&mut State, Timestamp) -> aforo::limit::Grant + Send + 'static,
     ) -> Call {
         let (central, clock) = (Arc::clone(&self.0), self.1);
         let (there, back, lost) = {
@@ -76,7 +99,7 @@ impl Central {
             sleep(there).await;
             let grant = {
                 let mut state = central.lock();
-                let grant = work(&mut state.bucket, clock.now());
+                let grant = work(&mut state, clock.now());
                 state.in_vain += u64::from(grant.granted == 0);
                 grant
             };
@@ -98,6 +121,22 @@ impl BucketStore for Central {
     fn give_back(&self, _key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
         let rule = *rule;
         self.call(move |bucket, now| bucket.give_back(&rule, tokens, now))
+    }
+
+    fn has_parts(&self) -> bool {
+        true
+    }
+
+    fn take_part(&self, _key: &BucketKey<'_>, part: u32, rule: &Rule, ask: &Ask) -> Call {
+        let (rule, ask) = (*rule, *ask);
+        self.call_part(part, rule, move |bucket, now| bucket.take(&rule, &ask, now))
+    }
+
+    fn give_back_part(&self, _key: &BucketKey<'_>, part: u32, rule: &Rule, tokens: u32) -> Call {
+        let rule = *rule;
+        self.call_part(part, rule, move |bucket, now| {
+            bucket.give_back(&rule, tokens, now)
+        })
     }
 
     fn is_local(&self) -> bool {
@@ -509,5 +548,69 @@ async fn what_the_client_is_told_stays_between_nothing_and_the_capacity() {
                 assert!(decision.retry_after_seconds().unwrap() >= 1);
             }
         }
+    }
+}
+
+fn two_hot() -> Vec<f64> {
+    let mut weights = vec![0.0; GATEWAYS as usize];
+    (weights[3], weights[11]) = (1.0, 1.0);
+    weights
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_in_ten_parts_is_one_limit() {
+    // A burst of a tenth of a second, in parts that are full after as long, loses a little more.
+    for (capacity, refill, within) in [(40_000, 20_000.0, 0.01), (2_000, 20_000.0, 0.02)] {
+        for (shape, weights) in [("even", even()), ("two hot", two_hot())] {
+            for times in [0.95, 2.0] {
+                // Two gateways with calls of two milliseconds cannot keep up with parts that are
+                // full in ten; see `over_the_limit_the_cluster_admits_what_one_bucket_would`.
+                if capacity == 2_000 && shape == "two hot" {
+                    continue;
+                }
+                let rule = rule(capacity, refill).with_shards(10);
+                let mut cluster = Cluster::new(rule, 1, 11);
+                let began = cluster.central.1.now();
+                let warm = if times > 1.0 {
+                    f64::from(capacity) / refill / (times - 1.0) * 1.5
+                } else {
+                    1.0
+                };
+                let before = cluster
+                    .run(times * refill, &weights, Duration::from_secs_f64(warm))
+                    .await;
+                let time = Duration::from_secs(2);
+                let run = cluster.run(times * refill, &weights, time).await;
+                let mut ideal = Bucket::new(&rule, None, began);
+                // Both together: what the first leaves in some part, the second finds there.
+                let expected = before.ideal(&mut ideal, &rule, 1) + run.ideal(&mut ideal, &rule, 1);
+                let error = (before.tokens() + run.tokens()) / expected - 1.0;
+                let what = format!("{capacity}/{refill} × {times} {shape}: {error:+.4}");
+                assert!(error.abs() <= within, "{what}");
+                let excess = before.excess(&rule).max(run.excess(&rule));
+                assert!(excess <= cluster.slack() + 1e-6, "{what}: {excess}");
+                let state = cluster.central.0.lock();
+                assert_eq!(state.parts.len(), 10, "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_bucket_is_split_into_as_many_parts_as_hold_fifty() {
+    for (capacity, parts) in [(99, 0), (100, 2), (499, 9), (10, 0)] {
+        let rule = rule(capacity, 0.001).with_shards(16);
+        let mut cluster = Cluster::new(rule, 1, 12);
+        let run = cluster
+            .run(f64::from(capacity) * 4.0, &even(), Duration::from_secs(1))
+            .await;
+        assert_eq!(cluster.central.0.lock().parts.len(), parts, "{capacity}");
+        // The last tokens may lie in parts that were not asked.
+        let passed = run.tokens();
+        assert!(passed <= f64::from(capacity), "{passed} of {capacity}");
+        assert!(
+            passed >= 0.9 * f64::from(capacity),
+            "{passed} of {capacity}"
+        );
     }
 }

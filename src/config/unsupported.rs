@@ -67,9 +67,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     if let Some(limits) = &file.limits {
         for (index, rule) in limits.rules.iter().flatten().enumerate() {
             let path = |key: &str| format!("limits.rules[{index}].{key}");
-            if rule.shards.is_some_and(|shards| shards > 1) {
-                refuse(path("shards"), "1 is");
-            }
             if rule.concurrency.is_some() {
                 refuse(path("concurrency"), "leave it out");
             }

@@ -125,6 +125,12 @@ impl Account {
         }
     }
 
+    /// Takes back a part of the debt that [`Account::ask`] put into a call, for it did not go along.
+    pub fn keep_debt(&mut self, debt: u32, now: Timestamp) {
+        self.owed += f64::from(debt);
+        self.owed_at = now;
+    }
+
     /// Notes a call of which nobody knows what it did.
     pub fn ended(&mut self) {
         self.calls = self.calls.saturating_sub(1);

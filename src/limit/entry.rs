@@ -14,6 +14,7 @@ use super::bucket::{Ask, Grant, wait_for};
 use super::clock::Timestamp;
 use super::key::Name;
 use super::lease::{Lease, Terms};
+use super::rule::Rule;
 use super::table;
 use super::waiting::{Answered, Errand, Purpose, Waiter};
 
@@ -52,6 +53,8 @@ pub struct Entry {
     /// Whether the store's last answer left less than one request's cost.
     empty: bool,
     busy: Option<Box<Busy>>,
+    /// Where the bucket is split: what the store said last of each part.
+    parts: Option<Box<[f64]>>,
 }
 
 /// What a busy key needs besides.
@@ -105,7 +108,32 @@ impl Entry {
             direct: 0,
             empty: false,
             busy: None,
+            parts: None,
         }
+    }
+
+    /// Notes the level of one of so many parts. Gives the level of the whole bucket as far as it is
+    /// known.
+    pub fn heard_part(
+        &mut self,
+        part: u32,
+        count: u32,
+        level: f64,
+        rule: &Rule,
+        now: Timestamp,
+    ) -> f64 {
+        let count = count as usize;
+        if self.parts.as_ref().is_none_or(|parts| parts.len() != count) {
+            let each = self.account.refilled(rule, now).max(level) / count as f64;
+            self.parts = Some(vec![each.min(level); count].into());
+        }
+        let Some(parts) = &mut self.parts else {
+            return level;
+        };
+        if let Some(place) = parts.get_mut(part as usize) {
+            *place = level;
+        }
+        parts.iter().sum()
     }
 
     /// What is known of the bucket, and this gateway's share of it.
@@ -148,7 +176,7 @@ impl Entry {
             return Join::Denied(self.denial(terms, now));
         }
         let (waiter, answered) = Waiter::new(terms.cost);
-        if self.direct < self.calls_allowed() {
+        if self.direct < self.calls_allowed() && !self.is_on_its_way(terms.cost, 1) {
             let extra = self.ask_along(terms, now);
             let errand = self.errand(Purpose::Requests, vec![waiter], extra, terms, now);
             return Join::Call(errand, answered);
@@ -190,6 +218,17 @@ impl Entry {
         if self.busy.as_deref().is_some_and(over) {
             self.busy = None;
         }
+    }
+
+    /// Whether calls under way ask for enough for all who wait and so many more: then a call of their
+    /// own would come later, and bring nothing that is needed.
+    fn is_on_its_way(&self, cost: u32, more: u32) -> bool {
+        let Some(busy) = &self.busy else {
+            return false;
+        };
+        let asked = busy.lease.as_ref().map_or(0, Lease::asked);
+        let waiting = u32::try_from(busy.waiting.len()).unwrap_or(u32::MAX);
+        asked > 0 && asked >= waiting.saturating_add(more).saturating_mul(cost)
     }
 
     /// Takes a call out of those under way.
@@ -264,6 +303,8 @@ impl Entry {
             ask,
             purpose,
             waiters,
+            carried: 0,
+            second: false,
             counted: true,
         }
     }

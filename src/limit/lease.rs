@@ -152,6 +152,11 @@ impl Lease {
         self.held
     }
 
+    /// Tokens beyond the need of requests that are on their way.
+    pub fn asked(&self) -> u32 {
+        self.asked
+    }
+
     /// Whether the key is asked for often enough.
     pub fn is_hot(&self, now: Timestamp) -> bool {
         self.rate.now(now) >= THRESHOLD

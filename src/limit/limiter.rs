@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ahash::RandomState;
+
 use super::bucket::{Ask, Grant};
 use super::clock::{Clock, MonotonicClock, Timestamp};
 use super::counters::Counters;
@@ -20,6 +22,7 @@ use super::key::{BucketKey, Name};
 use super::keys::Keys;
 use super::lease::Terms;
 use super::rule::{OnStoreFailure, Rule};
+use super::shard::Turns;
 use super::store::{BucketStore, Call, StoreError, TakeResult};
 use super::table::KeyId;
 use super::waiting::{Answered, Errand, Purpose, Without};
@@ -29,6 +32,9 @@ use super::watches::Watches;
 mod background;
 mod call;
 mod keep;
+mod split;
+
+use split::Part;
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +95,8 @@ struct Core<S, C> {
     /// One for each node.
     watches: Watches,
     counters: Counters,
+    /// Whose turn it is among the parts of buckets that are split.
+    turns: Turns,
     /// Keys that are polled.
     polled: AtomicUsize,
     /// Calls under way that give tokens back.
@@ -105,7 +113,10 @@ struct Question {
     id: KeyId,
     rule: Rule,
     cost: u32,
+    /// The node that is asked, or would be.
     node: usize,
+    /// The part of the bucket that is asked, where it is split.
+    part: Option<Part>,
 }
 
 impl<S: BucketStore, C: Clock> Limiter<S, C> {
@@ -116,6 +127,7 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
             watches: Watches::new(settings.budget, settings.failures, settings.in_flight),
             keys: Keys::new(Arc::clone(&instances), settings.max_local_buckets),
             counters: Counters::default(),
+            turns: Turns::new(RandomState::new().hash_one(()) as u32),
             polled: AtomicUsize::new(0),
             returning: AtomicUsize::new(0),
             batch: AtomicU32::new(settings.batch),
@@ -374,12 +386,19 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         }
     }
 
-    fn question(&self, key: &BucketKey<'_>, id: KeyId, rule: &Rule, cost: u32) -> Question {
+    fn question(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        id: KeyId,
+        rule: &Rule,
+        cost: u32,
+    ) -> Question {
         Question {
             id,
             rule: *rule,
             cost,
-            node: self.store.node_of(key),
+            node: self.node_for(key, rule, cost),
+            part: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Rule {
     pub capacity: f64,
     /// Tokens that come back each second, until the bucket is full.
     pub refill_per_second: f64,
+    /// Into how many sub-buckets it may be split, so that several nodes carry it; 1: it is whole.
+    pub shards: u32,
     /// Decide and count, but never reject.
     pub shadow: bool,
     /// What happens to a request that the store does not answer.
@@ -90,6 +92,7 @@ impl Rule {
         Ok(Self {
             capacity: f64::from(capacity),
             refill_per_second,
+            shards: 1,
             shadow: false,
             on_store_failure: OnStoreFailure::Local,
             version: 0,
@@ -113,11 +116,22 @@ impl Rule {
         .versioned()
     }
 
+    /// The same limit, in at most so many sub-buckets.
+    #[must_use]
+    pub fn with_shards(self, shards: u32) -> Self {
+        Self {
+            shards: shards.max(1),
+            ..self
+        }
+        .versioned()
+    }
+
     fn versioned(self) -> Self {
         let version = [
             self.capacity.to_bits(),
             self.refill_per_second.to_bits(),
             u64::from(self.shadow),
+            u64::from(self.shards),
             self.on_store_failure as u64,
         ]
         .into_iter()

@@ -54,6 +54,27 @@ pub trait BucketStore: Send + Sync + 'static {
     /// none.
     fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call;
 
+    /// Whether a bucket can be split into sub-buckets that lie apart. If not, none of the next three
+    /// is called.
+    fn has_parts(&self) -> bool {
+        false
+    }
+
+    /// [`BucketStore::take`] for sub-bucket number `part`, under the rule of the part.
+    fn take_part(&self, _key: &BucketKey<'_>, part: u32, _rule: &Rule, _ask: &Ask) -> Call {
+        Call::Done(Err(StoreError::Unsent(format!("there is no part {part}"))))
+    }
+
+    /// [`BucketStore::give_back`] for sub-bucket number `part`.
+    fn give_back_part(&self, _key: &BucketKey<'_>, part: u32, _rule: &Rule, _tokens: u32) -> Call {
+        Call::Done(Err(StoreError::Unsent(format!("there is no part {part}"))))
+    }
+
+    /// [`BucketStore::node_of`] for sub-bucket number `part`.
+    fn node_of_part(&self, key: &BucketKey<'_>, _part: u32) -> usize {
+        self.node_of(key)
+    }
+
     /// How many numbers of nodes there are. Buckets are spread over nodes, each of which is watched
     /// by itself. Nodes may come and go: this grows up to
     /// [`MAX_NODES`](super::watches::MAX_NODES), and never shrinks, for a number stays when its

@@ -51,6 +51,10 @@ pub struct Errand {
     pub purpose: Purpose,
     /// Who waits for it.
     pub waiters: Vec<Waiter>,
+    /// Tokens that one sub-bucket has granted already, where another one is asked for the rest.
+    pub carried: u32,
+    /// Whether it is the second sub-bucket that is asked.
+    pub second: bool,
     /// Whether it is among the calls under way that bound how many more may be made.
     pub counted: bool,
 }
@@ -82,6 +86,8 @@ impl Errand {
             ask,
             purpose: Purpose::Requests,
             waiters: vec![waiter],
+            carried: 0,
+            second: false,
             counted: false,
         };
         (errand, answered)

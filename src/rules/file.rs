@@ -15,6 +15,7 @@ pub fn rules(limits: &config::Limits) -> Result<RuleSet, RuleError> {
     let default = rule(&limits.default_rule)?;
     let rules = limits.rules.iter().map(|of_file| {
         let rule = rule(&of_file.limits)?
+            .with_shards(of_file.shards)
             .with_shadow(of_file.shadow)
             .with_on_store_failure(match of_file.on_store_failure {
                 config::OnStoreFailure::Local => OnStoreFailure::Local,

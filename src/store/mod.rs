@@ -33,6 +33,34 @@ impl BucketStore for Store {
         }
     }
 
+    fn has_parts(&self) -> bool {
+        match self {
+            Self::Memory(store) => store.has_parts(),
+            Self::Redis(store) => store.has_parts(),
+        }
+    }
+
+    fn take_part(&self, key: &BucketKey<'_>, part: u32, rule: &Rule, ask: &Ask) -> Call {
+        match self {
+            Self::Memory(store) => store.take_part(key, part, rule, ask),
+            Self::Redis(store) => store.take_part(key, part, rule, ask),
+        }
+    }
+
+    fn give_back_part(&self, key: &BucketKey<'_>, part: u32, rule: &Rule, tokens: u32) -> Call {
+        match self {
+            Self::Memory(store) => store.give_back_part(key, part, rule, tokens),
+            Self::Redis(store) => store.give_back_part(key, part, rule, tokens),
+        }
+    }
+
+    fn node_of_part(&self, key: &BucketKey<'_>, part: u32) -> usize {
+        match self {
+            Self::Memory(store) => store.node_of_part(key, part),
+            Self::Redis(store) => store.node_of_part(key, part),
+        }
+    }
+
     fn nodes(&self) -> usize {
         match self {
             Self::Memory(store) => store.nodes(),

@@ -889,10 +889,6 @@ fn what_does_not_exist_yet_is_refused() {
             "tenant.keys: not supported yet; open is",
         ),
         (
-            &rule("shards: 2"),
-            "limits.rules[0].shards: not supported yet; 1 is",
-        ),
-        (
             &rule("concurrency: 4"),
             "limits.rules[0].concurrency: not supported yet; leave it out",
         ),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Entry, LONGEST_DENIAL, SHORTEST_DENIAL};
+use super::{DIVISOR, Entry, LONGEST_DENIAL, SHORTEST_DENIAL};
 use crate::limit::bucket::{Grant, wait_for};
 use crate::limit::clock::Timestamp;
 use crate::limit::lease::{Lease, Terms};
@@ -46,7 +46,10 @@ impl Entry {
         self.account.heard(terms.rule, n, grant, back, now);
         let needed = ask.count.saturating_mul(ask.cost);
         let short = grant.granted < needed.max(1);
-        let empty = short || !grant.wait.is_zero();
+        // A call for none in particular may be granted nothing where little is left; and of a bucket
+        // in parts, two may be empty while others are not.
+        let little = grant.level < f64::from(ask.cost.saturating_mul(DIVISOR));
+        let empty = !grant.wait.is_zero() || (short && little);
         self.note_denial(grant, short, terms, sent_at, now);
 
         let mut after = After::default();
@@ -157,7 +160,7 @@ impl Entry {
 
     /// A call for the first of those who wait, if one may be made.
     fn next_errand(&mut self, terms: &Terms<'_>, now: Timestamp) -> Option<Errand> {
-        if self.direct >= self.calls_allowed() {
+        if self.direct >= self.calls_allowed() || self.is_on_its_way(terms.cost, 0) {
             return None;
         }
         let waiters = first_of_one_cost(&mut self.busy.as_mut()?.waiting);

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahash::RandomState;
 use tokio::time::{sleep, timeout};
 
 use super::*;

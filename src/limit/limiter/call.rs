@@ -42,13 +42,12 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     pub(super) fn run(
         self: &Arc<Self>,
         name: Name,
-        question: Question,
+        mut question: Question,
         errand: Errand,
         back: bool,
     ) {
-        let rule = &question.rule;
         let sent_at = self.clock.now();
-        let reply = match self.store.take(&name.key(), rule, &errand.ask) {
+        let reply = match self.send(&name, &mut question, &errand) {
             Call::Waiting(reply) => reply,
             Call::Done(result) => {
                 let watch = &self.watches[question.node];
@@ -90,8 +89,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         if opened {
             self.begin_to_probe(question.node);
         }
-        let call =
-            (way != Way::Away).then(|| self.store.give_back(&name.key(), &question.rule, tokens));
+        let call = (way != Way::Away).then(|| self.send_back(&name, &question, tokens));
         let Some(Call::Waiting(reply)) = call else {
             self.counters.leased.expired.add(u64::from(tokens));
             return;
@@ -133,7 +131,12 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         sent: (Timestamp, bool),
     ) {
         match result {
-            Ok(grant) => self.settle_grant(name, question, errand, &grant, sent),
+            Ok(grant) => {
+                let whole = self.put_together(&name, question, errand, grant, sent.1);
+                if let Some((errand, grant)) = whole {
+                    self.settle_grant(name, question, errand, &grant, sent);
+                }
+            }
             Err(error) => self.settle_error(&question, errand, &error),
         }
     }

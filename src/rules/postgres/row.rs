@@ -100,16 +100,13 @@ impl<'r> Row<'r> {
             })?,
             None => return Err("on_store_failure must be local, open or closed, not null".into()),
         };
-        let unsupported: Vec<String> = [
-            (shards > 1).then(|| format!("shards = {shards} (1 is)")),
-            concurrency.map(|number| format!("concurrency = {number} (null is)")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let unsupported = concurrency.map(|number| format!("concurrency = {number} (null is)"));
         Ok(Good {
-            rule: rule.with_shadow(shadow).with_on_store_failure(failure),
-            unsupported: (!unsupported.is_empty()).then(|| unsupported.join(", ")),
+            rule: rule
+                .with_shards(shards)
+                .with_shadow(shadow)
+                .with_on_store_failure(failure),
+            unsupported,
         })
     }
 }

@@ -20,8 +20,8 @@ use crate::rules::layer::Builder;
 #[cfg(test)]
 mod tests;
 
-/// The only version of the format that there is.
-const VERSION: u32 = 1;
+/// The version of the format.
+const VERSION: u32 = 2;
 
 /// What the file holds.
 #[derive(Deserialize, Serialize)]
@@ -32,7 +32,7 @@ struct Contents<'c> {
     written: u64,
     /// CRC-32 of the text of `rules`.
     crc32: u32,
-    /// Tenant, route, capacity, tokens per second, shadow, on_store_failure.
+    /// Tenant, route, capacity, tokens per second, shadow, on_store_failure, shards.
     #[serde(borrow)]
     rules: &'c RawValue,
 }
@@ -100,13 +100,14 @@ fn parse(text: &str) -> Result<Saved, String> {
     if crc32fast::hash(contents.rules.get().as_bytes()) != contents.crc32 {
         return Err("its checksum is another one".to_owned());
     }
-    let rules: Vec<(String, String, u32, f64, bool, String)> =
+    let rules: Vec<(String, String, u32, f64, bool, String, u32)> =
         serde_json::from_str(contents.rules.get()).map_err(|error| error.to_string())?;
     let mut builder = Builder::default();
-    for (tenant, route, capacity, refill, shadow, failure) in rules {
+    for (tenant, route, capacity, refill, shadow, failure, shards) in rules {
         let rule = Rule::new(capacity, refill).map_err(|error| error.to_string())?;
         let failure = OnStoreFailure::from_name(&failure)
             .ok_or_else(|| format!("it knows no on_store_failure {failure:?}"))?;
+        let rule = rule.with_shards(shards);
         let rule = rule.with_shadow(shadow).with_on_store_failure(failure);
         builder.insert(&tenant, &route, rule);
     }
@@ -138,7 +139,7 @@ pub fn write(path: &Path, layer: &Layer) -> io::Result<()> {
 }
 
 fn serialize(layer: &Layer) -> io::Result<String> {
-    let rules: Vec<(&str, &str, u32, f64, bool, &str)> = layer
+    let rules: Vec<(&str, &str, u32, f64, bool, &str, u32)> = layer
         .iter()
         .map(|(tenant, route, rule)| {
             // A whole number within u32: it comes from `Rule::new`.
@@ -151,6 +152,7 @@ fn serialize(layer: &Layer) -> io::Result<String> {
                 rule.refill_per_second,
                 rule.shadow,
                 failure,
+                rule.shards,
             )
         })
         .collect();

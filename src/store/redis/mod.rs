@@ -140,21 +140,7 @@ impl RedisStore {
         })
     }
 
-    /// What a take says for which no node is known.
-    fn nobody(&self) -> StoreError {
-        if self.topology.is_known() {
-            self.topology.doubt();
-            // No node is to blame.
-            StoreError::Moved("no node is known to hold its slot".to_owned())
-        } else {
-            StoreError::Unsent("no node is known yet".to_owned())
-        }
-    }
-}
-
-impl BucketStore for RedisStore {
-    fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call {
-        let key = key::bucket_key(key);
+    fn take_from(&self, key: String, rule: &Rule, ask: &Ask) -> Call {
         let way = match self.way(&key) {
             Ok(way) => way,
             Err(none) => return Call::Done(Err(none)),
@@ -170,8 +156,7 @@ impl BucketStore for RedisStore {
         }))
     }
 
-    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
-        let key = key::bucket_key(key);
+    fn give_back_to(&self, key: String, rule: &Rule, tokens: u32) -> Call {
         let way = match self.way(&key) {
             Ok(way) => way,
             Err(none) => return Call::Done(Err(none)),
@@ -185,6 +170,46 @@ impl BucketStore for RedisStore {
             };
             script::read(way.send(&back).await, &rule, &Ask::one(1))
         }))
+    }
+
+    /// What a take says for which no node is known.
+    fn nobody(&self) -> StoreError {
+        if self.topology.is_known() {
+            self.topology.doubt();
+            // No node is to blame.
+            StoreError::Moved("no node is known to hold its slot".to_owned())
+        } else {
+            StoreError::Unsent("no node is known yet".to_owned())
+        }
+    }
+}
+
+impl BucketStore for RedisStore {
+    fn take(&self, key: &BucketKey<'_>, rule: &Rule, ask: &Ask) -> Call {
+        self.take_from(key::bucket_key(key), rule, ask)
+    }
+
+    fn give_back(&self, key: &BucketKey<'_>, rule: &Rule, tokens: u32) -> Call {
+        self.give_back_to(key::bucket_key(key), rule, tokens)
+    }
+
+    fn has_parts(&self) -> bool {
+        true
+    }
+
+    fn take_part(&self, key: &BucketKey<'_>, part: u32, rule: &Rule, ask: &Ask) -> Call {
+        self.take_from(key::shard_key(key, part), rule, ask)
+    }
+
+    fn give_back_part(&self, key: &BucketKey<'_>, part: u32, rule: &Rule, tokens: u32) -> Call {
+        self.give_back_to(key::shard_key(key, part), rule, tokens)
+    }
+
+    fn node_of_part(&self, key: &BucketKey<'_>, part: u32) -> usize {
+        match self.kind {
+            Kind::Cluster => self.topology.number_of(&key::shard_key(key, part)),
+            Kind::Standalone | Kind::Sentinel { .. } => 0,
+        }
     }
 
     fn nodes(&self) -> usize {

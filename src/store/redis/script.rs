@@ -16,6 +16,7 @@ pub(super) const PROBE_RULE: Rule = Rule {
     version: 0,
     capacity: 10_000.0,
     refill_per_second: 100_000.0,
+    shards: 1,
     shadow: false,
     on_store_failure: OnStoreFailure::Local,
 };

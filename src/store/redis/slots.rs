@@ -36,6 +36,12 @@ pub fn number_in(holds: impl Fn(u16) -> bool) -> Option<usize> {
 /// Which node, by its number, holds each slot. Single slots change while requests read.
 pub struct SlotTable(Box<[AtomicU16]>);
 
+impl Default for SlotTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SlotTable {
     /// Nobody holds anything.
     pub fn new() -> Self {
