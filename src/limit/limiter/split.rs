@@ -82,6 +82,8 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         question.node = node;
         let of_part = shard::part(rule, parts);
         ask.seed = ask.seed.map(|level| shard::seed(level, parts));
+        // A part of a quarter of the whole: of four parts or more, all that is left of one.
+        ask.divisor = ask.divisor.div_ceil(parts);
         if errand.second {
             ask.count -= errand.carried / ask.cost.max(1);
             (ask.extra, ask.debt) = (0, 0);
