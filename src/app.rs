@@ -7,13 +7,15 @@ use std::sync::Arc;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service as ListeningService;
-use pingora_proxy::http_proxy_service_with_name;
+use pingora_proxy::http_proxy;
 use thiserror::Error;
+use tracing::warn;
 
 use crate::admin;
 use crate::admin::serve::RouterApp;
 use crate::config::{self, Config, Instances, Source};
 use crate::gateway::Gateway;
+use crate::gateway::door::{Doors, FrontDoor};
 use crate::gateway::leases::Leases;
 use crate::gateway::policy::Policy;
 use crate::gateway::publisher::Publisher;
@@ -113,16 +115,20 @@ impl Start {
     pub fn run<P: Policy>(self, policy: P) -> Result<(), StartError> {
         let signals = Caught::install().map_err(StartError::Signals)?;
         let metrics = &*METRICS;
-        let (config, snapshot) = reload::load(&self.source, metrics)?;
+        let loaded = reload::load(&self.source, metrics)?;
+        let config = loaded.config;
         let format = self.log_format.unwrap_or(config.log.format);
         let logging = Arc::new(Logging::init(&config.log, format)?);
+        for warning in &loaded.warnings {
+            warn!("{warning}");
+        }
         check_ports(&config)?;
 
         let lifecycle = Arc::<Lifecycle>::default();
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
         let leases = Arc::new(Leases::new(Arc::clone(&limiter)));
-        let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
+        let publisher = Publisher::new(loaded.snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
         let rules = rules_service(&config, &publisher);
         let gateway = Gateway::new(
@@ -135,7 +141,15 @@ impl Start {
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
         server.bootstrap();
-        let mut proxy = http_proxy_service_with_name(&server.configuration, gateway, "gateway");
+        let doors = Arc::new(Doors::new(&config.listeners, &loaded.tls));
+        let front = FrontDoor {
+            proxy: Arc::new(http_proxy(&server.configuration, gateway)),
+            doors: Arc::clone(&doors),
+            snapshot: publisher.current(),
+            lifecycle: Arc::clone(&lifecycle),
+            metrics,
+        };
+        let mut proxy = ListeningService::new("gateway".to_owned(), front);
         let addresses: Vec<String> = config
             .listeners
             .iter()
@@ -169,7 +183,15 @@ impl Start {
         let stopper = Stopper::new(lifecycle, leases, timing, Arc::clone(&logging));
         let stopper = Arc::new(stopper);
         let close = stopper.watch();
-        let reloader = Reloader::new(self.source, config, publisher, limiter, logging, metrics);
+        let reloader = Reloader::new(
+            self.source,
+            config,
+            publisher,
+            limiter,
+            doors,
+            logging,
+            metrics,
+        );
         signals
             .handle_with(Arc::new(Running { reloader, stopper }))
             .map_err(StartError::Signals)?;

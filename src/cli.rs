@@ -180,7 +180,16 @@ impl LogFormat {
 impl Check {
     fn check(&self) -> Result<(), (u8, String)> {
         let source = self.file.source();
-        let (config, _) = reload::load(&source, &METRICS).map_err(|e| (WRONG, e.to_string()))?;
+        let loaded = reload::load(&source, &METRICS).map_err(|e| (WRONG, e.to_string()))?;
+        if !loaded.warnings.is_empty() {
+            let lines: Vec<String> = loaded
+                .warnings
+                .iter()
+                .map(|warning| format!("{source}: {warning}"))
+                .collect();
+            return Err((WRONG, lines.join("\n")));
+        }
+        let config = loaded.config;
         let mut summary = format!("{source}: ok\n{}", config.summary());
         if self.connect {
             summary.push_str(&connected(&config).map_err(|e| (FAILED, e))?);

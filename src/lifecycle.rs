@@ -1,10 +1,16 @@
-//! How a process lives: starting, ready, draining; and how many requests it has in hand.
+//! How a process lives: starting, ready, draining; and how many requests it has in hand, or may
+//! soon have.
 //!
 //! Plain flags that the gateway, the admin listener and whoever handles signals share. Nothing
 //! here acts on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a connection that was accepted before the end may take to bring its first request. One
+/// that was opened ahead of any request, as browsers do, is closed then without one.
+pub const ARRIVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// The state that all parts of one process share.
 #[derive(Debug, Default)]
@@ -12,11 +18,17 @@ pub struct Lifecycle {
     listening: AtomicBool,
     draining: AtomicBool,
     requests: AtomicUsize,
+    arriving: AtomicUsize,
 }
 
 /// One request in hand, until it is dropped: also when its client goes away or its task panics.
 #[derive(Debug)]
 pub struct RequestGuard(Arc<Lifecycle>);
+
+/// A connection that may bring a request although nothing is accepted any more, until it is
+/// dropped: one without a first request, and each of HTTP/2.
+#[derive(Debug)]
+pub struct Arriving(Arc<Lifecycle>);
 
 impl Lifecycle {
     /// Says that the listeners are open.
@@ -45,6 +57,25 @@ impl Lifecycle {
         RequestGuard(Arc::clone(self))
     }
 
+    /// Counts a connection that has just been accepted.
+    pub fn arriving(self: &Arc<Self>) -> Arriving {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        Arriving(Arc::clone(self))
+    }
+
+    /// How many connections may still bring a request.
+    pub fn arrivals(&self) -> usize {
+        self.arriving.load(Ordering::Acquire)
+    }
+
+    /// Waits until no connection is arriving any more, though no longer than [`ARRIVE_WITHIN`].
+    pub async fn wait_for_arrivals(&self, poll: Duration) {
+        let since = Instant::now();
+        while self.arrivals() > 0 && since.elapsed() < ARRIVE_WITHIN {
+            tokio::time::sleep(poll).await;
+        }
+    }
+
     /// How many requests are in hand.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Acquire)
@@ -54,5 +85,11 @@ impl Lifecycle {
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.0.arriving.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::gateway::leases::Leases;
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{ARRIVE_WITHIN, Lifecycle};
 use crate::logging::Logging;
 
 /// How often it is looked whether the last request is done.
@@ -83,11 +83,13 @@ impl Stopper {
     fn run_down(&self) -> ! {
         thread::sleep(self.timing.drain_delay);
         self.close.send_replace(true);
-        let deadline = Instant::now() + self.timing.grace_period;
-        let mut quiet_since = Instant::now();
+        let closed = Instant::now();
+        let deadline = closed + self.timing.grace_period;
+        let mut quiet_since = closed;
         while quiet_since.elapsed() < SETTLE && Instant::now() < deadline {
             thread::sleep(POLL);
-            if self.lifecycle.requests() > 0 {
+            let arriving = self.lifecycle.arrivals() > 0 && closed.elapsed() < ARRIVE_WITHIN;
+            if arriving || self.lifecycle.requests() > 0 {
                 quiet_since = Instant::now();
             }
         }

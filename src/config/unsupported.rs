@@ -18,14 +18,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     {
         refuse("server.upgrade_sock".to_owned(), "leave it out");
     }
-    for (index, listener) in file.listeners.iter().flatten().enumerate() {
-        if listener.tls.is_some() {
-            refuse(
-                format!("listeners[{index}].tls"),
-                "leave it out, a listener speaks plain HTTP/1.1",
-            );
-        }
-    }
     if let Some(token) = file.admin.as_ref().and_then(|admin| admin.token.as_ref())
         && !token.expose().is_empty()
     {
@@ -42,9 +34,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
                 "timeouts.header".to_owned(),
                 "leave it out, idle and body are",
             );
-        }
-        if timeouts.tls.is_some() {
-            refuse("timeouts.tls".to_owned(), "leave it out, idle and body are");
         }
     }
     if file

@@ -83,6 +83,10 @@ impl Gateway {
         &self.listen
     }
 
+    pub fn port(&self) -> &str {
+        self.listen.rsplit(':').next().unwrap()
+    }
+
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

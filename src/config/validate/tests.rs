@@ -857,10 +857,6 @@ fn what_does_not_exist_yet_is_refused() {
             "server.upgrade_sock: not supported yet; leave it out",
         ),
         (
-            "listeners: [{ address: 0.0.0.0:1 }, { address: 0.0.0.0:2, tls: { cert: a, key: b } }]",
-            "listeners[1].tls: not supported yet; leave it out, a listener speaks plain HTTP/1.1",
-        ),
-        (
             "admin: { token: hunter2 }",
             "admin.token: not supported yet; leave it out or empty",
         ),
@@ -875,10 +871,6 @@ fn what_does_not_exist_yet_is_refused() {
         (
             "timeouts: { header: 10s }",
             "timeouts.header: not supported yet; leave it out, idle and body are",
-        ),
-        (
-            "timeouts: { tls: 10s }",
-            "timeouts.tls: not supported yet; leave it out, idle and body are",
         ),
         (
             "trusted_proxies: [10.0.0.0/8]",
