@@ -73,6 +73,9 @@ enum LogFormatName {
 struct Run {
     #[command(flatten)]
     file: File,
+    /// Take the listeners over from the running process, which then ends; SIGUSR2 does that
+    #[arg(long)]
+    upgrade: bool,
     #[command(flatten)]
     log: LogFormat,
 }
@@ -112,6 +115,7 @@ fn run<P: Policy>(arguments: impl IntoIterator<Item = OsString>, policy: P) -> E
         Command::Run(run) => ended(
             Start::new(run.file.source())
                 .log_format(run.log.chosen())
+                .upgrade(run.upgrade)
                 .run(policy)
                 .map_err(|error| (error.exit_code(), error.to_string())),
         ),

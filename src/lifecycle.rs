@@ -17,6 +17,7 @@ pub const ARRIVE_WITHIN: Duration = Duration::from_secs(3);
 pub struct Lifecycle {
     listening: AtomicBool,
     draining: AtomicBool,
+    handed_over: AtomicBool,
     requests: AtomicUsize,
     arriving: AtomicUsize,
 }
@@ -41,14 +42,20 @@ impl Lifecycle {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// Says that the process is going to end, and that another one serves in its place: traffic
+    /// that comes to the same address is welcome.
+    pub fn hand_over(&self) {
+        self.handed_over.store(true, Ordering::Release);
+    }
+
     /// Whether the process is going to end.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::Acquire) || self.handed_over.load(Ordering::Acquire)
     }
 
     /// Whether traffic should be sent here.
     pub fn is_ready(&self) -> bool {
-        self.listening.load(Ordering::Acquire) && !self.is_draining()
+        self.listening.load(Ordering::Acquire) && !self.draining.load(Ordering::Acquire)
     }
 
     /// Takes a request in hand.

@@ -238,6 +238,19 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// How often a request whose connection failed is tried again.
     pub retries: u32,
+    /// What is spoken with its servers.
+    pub protocol: Protocol,
+}
+
+/// What is spoken with the servers of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP/1.1. The default.
+    #[default]
+    Http1,
+    /// HTTP/2 without TLS and without asking first (RFC 9113, 3.3), which gRPC needs.
+    H2c,
 }
 
 /// One server of an upstream.

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use super::model::{Format, Keys, Level, Mode, OnStoreFailure, Secret, TenantInLog, TlsVersion};
+use super::model::{
+    Format, Keys, Level, Mode, OnStoreFailure, Protocol, Secret, TenantInLog, TlsVersion,
+};
 use super::units::Time;
 
 /// A value that need not be there, but is no `null` where it is: a key without its value is more likely a mistake
@@ -126,6 +128,7 @@ section! {
         read_timeout: Time,
         idle_timeout: Time,
         retries: u32,
+        protocol: Protocol,
     }
 }
 

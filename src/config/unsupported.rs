@@ -11,13 +11,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     let mut refuse = |path: String, instead: &str| {
         problems.add(path, format!("not supported yet; {instead}"));
     };
-    if file
-        .server
-        .as_ref()
-        .is_some_and(|s| s.upgrade_sock.is_some())
-    {
-        refuse("server.upgrade_sock".to_owned(), "leave it out");
-    }
     if let Some(token) = file.admin.as_ref().and_then(|admin| admin.token.as_ref())
         && !token.expose().is_empty()
     {

@@ -30,6 +30,9 @@ use crate::metrics::Metrics;
 /// How often it is looked whether new connections have brought their request.
 const ARRIVAL_POLL: Duration = Duration::from_millis(5);
 
+/// What no request of HTTP/1 begins with (RFC 9113, 3.4).
+const PREFACE: [u8; 3] = *b"PRI";
+
 /// The listeners, as their connections find them.
 pub struct Doors(Vec<Door>);
 
@@ -104,11 +107,15 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for FrontDoor<A> {
             let snapshot = self.snapshot.load();
             (snapshot.tls_timeout, snapshot.idle_timeout)
         };
-        let stream = match door.tls.load_full() {
-            None => stream,
-            Some(acceptor) => self.shake_hands(&acceptor, stream, tls_within).await?,
+        let (stream, h2c) = match door.tls.load_full() {
+            None if door.h2c => begins_with_http2(stream, idle).await?,
+            None => (stream, false),
+            Some(acceptor) => {
+                let stream = self.shake_hands(&acceptor, stream, tls_within).await?;
+                (stream, false)
+            }
         };
-        self.connection(door.h2c, idle, arriving)
+        self.connection(h2c, idle, arriving)
             .process_new(stream, shutdown)
             .await
     }
@@ -154,6 +161,26 @@ impl<A: HttpServerApp + Send + Sync + 'static> FrontDoor<A> {
         }
         None
     }
+}
+
+/// Whether a plain connection begins as those of HTTP/2 do, once it has begun; None where it does
+/// not in this time. Pingora looks at the whole preface, and would wait for all of its 24 bytes and
+/// forever, also for those that a short request of HTTP/1.0 never has: so that is left to it only
+/// where the first three have come.
+async fn begins_with_http2(mut stream: Stream, within: Duration) -> Option<(Stream, bool)> {
+    let begins = async {
+        for length in 1..=PREFACE.len() {
+            let mut begun = [0; PREFACE.len()];
+            let begun = &mut begun[..length];
+            stream.try_peek(begun).await.ok()?;
+            if *begun != PREFACE[..length] {
+                return Some(false);
+            }
+        }
+        Some(true)
+    };
+    let begins = tokio::time::timeout(within, begins).await.ok()??;
+    Some((stream, begins))
 }
 
 fn address_of(stream: &Stream) -> Option<SocketAddr> {

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::{HeaderValue, Version, header};
+use http::{HeaderValue, StatusCode, Version, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::l4::socket::SocketAddr;
 use pingora::upstreams::peer::HttpPeer;
@@ -168,6 +168,11 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         }
         if self.lifecycle.is_draining() {
             session.set_keepalive(None);
+        }
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            // A WebSocket is no body that has to arrive: clients that only listen are silent. A
+            // dead one is found out when the upstream sends, or is silent for its own time.
+            session.set_read_timeout(None);
         }
         // Pingora sends what has no length in chunks, which a client of HTTP/1.0 cannot read: for
         // it the end of the connection is the end of the body (RFC 9112, section 6.1).

@@ -11,6 +11,9 @@ use crate::config::raw;
 /// Far more cores than a machine has.
 const MOST_THREADS: usize = 1024;
 
+/// What unix(7) leaves to a path, less what is put behind it while the socket is made.
+const LONGEST_SOCKET_PATH: usize = 96;
+
 /// Headers that Aforo writes itself on a request or a response: a tenant's name in one of them would be lost, or would
 /// pass for something else.
 const OWN_HEADERS: [&str; 11] = [
@@ -52,6 +55,22 @@ pub(super) fn server(raw: raw::Server, problems: &mut Problems) -> Server {
             "server.threads",
             format!("must be at most {MOST_THREADS}; the default is the number of cores"),
         );
+    }
+    if let Some(path) = &raw.upgrade_sock {
+        let bytes = path.as_os_str().len();
+        if bytes == 0 {
+            problems.add(
+                "server.upgrade_sock",
+                "must be the path of a socket, such as /run/aforo/upgrade.sock",
+            );
+        } else if bytes > LONGEST_SOCKET_PATH {
+            problems.add(
+                "server.upgrade_sock",
+                format!(
+                    "has {bytes} bytes, at most {LONGEST_SOCKET_PATH} are possible for a socket"
+                ),
+            );
+        }
     }
     Server {
         threads: raw.threads.unwrap_or(default.threads),
