@@ -229,8 +229,11 @@ impl Start {
         if let Some(rules) = rules {
             server.add_service(rules);
         }
-        let router = admin::router(metrics, lifecycle);
-        let mut admin = ListeningService::new("admin".to_owned(), RouterApp(router));
+        let app = RouterApp {
+            router: admin::router(metrics, Arc::clone(&lifecycle)),
+            lifecycle,
+        };
+        let mut admin = ListeningService::new("admin".to_owned(), app);
         admin.threads = Some(1);
         admin.add_tcp(&config.admin.address.to_string());
         server.add_service(OnSockets {

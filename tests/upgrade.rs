@@ -125,27 +125,29 @@ fn reuse(address: &str, stop: &AtomicBool, sent: &AtomicU64) {
 }
 
 /// Each request on a connection of its own.
-fn connect_anew(address: &str, stop: &AtomicBool, sent: &AtomicU64) {
+fn connect_anew(address: &str, path: &str, stop: &AtomicBool, sent: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         let mut client = Client::connect(address).unwrap();
-        let response = client.get("shop-a", "/x").unwrap();
+        let response = client.get("shop-a", path).unwrap();
         assert_eq!(response.status, 200, "{response:?}");
         sent.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[test]
-fn upgrades_under_load_lose_no_request() {
+fn upgrades_under_load_lose_no_request_and_no_moment_of_readiness() {
     let upstream = Upstream::start();
     let config = Config::new(&upstream).default_rule(1_000_000, 1_000_000.0);
     let mut line = Line::start(config);
     let address = line.first.address().to_owned();
+    let admin = line.first.admin_address().to_owned();
     let stop = AtomicBool::new(false);
-    let sent = [(); 2].map(|()| AtomicU64::new(0));
+    let sent = [(); 3].map(|()| AtomicU64::new(0));
     std::thread::scope(|scope| {
         let clients = [
             scope.spawn(|| reuse(&address, &stop, &sent[0])),
-            scope.spawn(|| connect_anew(&address, &stop, &sent[1])),
+            scope.spawn(|| connect_anew(&address, "/x", &stop, &sent[1])),
+            scope.spawn(|| connect_anew(&admin, "/readyz", &stop, &sent[2])),
         ];
         for _ in 0..upgrades() {
             let before: Vec<u64> = sent
