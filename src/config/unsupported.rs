@@ -21,13 +21,11 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     {
         refuse("log.tenant".to_owned(), "plain is");
     }
-    if let Some(timeouts) = &file.timeouts {
-        if timeouts.header.is_some() {
-            refuse(
-                "timeouts.header".to_owned(),
-                "leave it out, idle and body are",
-            );
-        }
+    if file.timeouts.as_ref().is_some_and(|t| t.header.is_some()) {
+        refuse(
+            "timeouts.header".to_owned(),
+            "leave it out, idle and body are",
+        );
     }
     if file
         .trusted_proxies
