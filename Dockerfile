@@ -30,7 +30,7 @@ RUN useradd --system --no-create-home --uid 10001 aforo
 COPY --from=build /src/target/release/aforo /usr/local/bin/aforo
 COPY conf/aforo.yaml /etc/aforo/aforo.yaml
 USER aforo
-EXPOSE 8080 9090
+EXPOSE 8080 8443 9090
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=5s \
   CMD ["aforo", "health", "-c", "/etc/aforo/aforo.yaml"]

@@ -42,7 +42,10 @@ build-needs:
 # was here before is left alone. Debian keeps PostgreSQL's programs out of the path.
 test-needs: redis_server := $(call missing,redis-server,redis-server)
 test-needs: postgres_server := $(if $(wildcard /usr/lib/postgresql/*/bin/postgres),,$(call missing,postgres,postgresql))
+test-needs: nginx := $(if $(wildcard /usr/sbin/nginx),,$(call missing,nginx,nginx-light))
 test-needs: build-needs
-	$(call install,$(redis_server) $(postgres_server) $(call missing,psql,postgresql-client) $(call missing,curl,curl) $(call missing,openssl,openssl))
+	$(call install,$(redis_server) $(postgres_server) $(call missing,psql,postgresql-client) $(call missing,curl,curl) $(call missing,openssl,openssl) \
+		$(nginx) $(call missing,h2load,nghttp2-client))
 	$(if $(redis_server),$(SUDO) systemctl disable --now redis-server || $(SUDO) service redis-server stop || true,@:)
 	$(if $(postgres_server),$(SUDO) systemctl disable --now postgresql || $(SUDO) service postgresql stop || true,@:)
+	$(if $(nginx),$(SUDO) systemctl disable --now nginx || $(SUDO) service nginx stop || true,@:)

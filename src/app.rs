@@ -1,19 +1,22 @@
 //! Puts the parts together and runs Pingora's server. Nothing else knows every part.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service as ListeningService;
-use pingora_proxy::http_proxy_service_with_name;
+use pingora_proxy::http_proxy;
 use thiserror::Error;
+use tracing::warn;
 
 use crate::admin;
 use crate::admin::serve::RouterApp;
 use crate::config::{self, Config, Instances, Source};
 use crate::gateway::Gateway;
+use crate::gateway::door::{Doors, FrontDoor};
 use crate::gateway::leases::Leases;
 use crate::gateway::policy::Policy;
 use crate::gateway::publisher::Publisher;
@@ -25,9 +28,11 @@ use crate::metrics::METRICS;
 use crate::reload::{self, LoadError, Reloader};
 use crate::rules::postgres::service::{RulesService, Settings as RulesSettings};
 use crate::signals::{Caught, Handler};
+use crate::sockets::{BindError, OnSockets, Socket, Sockets};
 use crate::stop::{Stopper, Timing};
 use crate::store::redis::{self, SetupError};
 use crate::store::{MemoryStore, RedisStore, Store};
+use crate::upgrade::{self, Meeting, Program, Succession, TakeOver, UpgradeError};
 
 /// Idle connections to upstreams that each thread keeps.
 const UPSTREAM_POOL: usize = 512;
@@ -51,6 +56,12 @@ pub enum StartError {
         /// What the system says.
         error: io::Error,
     },
+    /// The listeners cannot be taken over, or nobody could take over from this process.
+    #[error(transparent)]
+    Upgrade(#[from] UpgradeError),
+    /// The system does not tell what this process was started from.
+    #[error("cannot tell which program this is: {0}")]
+    Program(io::Error),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
@@ -68,7 +79,12 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Store(_) => 1,
-            Self::Bind { .. } | Self::Signals(_) | Self::Threads(_) | Self::Logging(_) => 3,
+            Self::Bind { .. }
+            | Self::Upgrade(_)
+            | Self::Program(_)
+            | Self::Signals(_)
+            | Self::Threads(_)
+            | Self::Logging(_) => 3,
         }
     }
 }
@@ -77,6 +93,7 @@ impl StartError {
 pub struct Start {
     source: Source,
     log_format: Option<config::Format>,
+    upgrade: bool,
     /// Called once the listeners are open.
     when_ready: Option<WhenReady>,
 }
@@ -87,6 +104,7 @@ impl Start {
         Self {
             source,
             log_format: None,
+            upgrade: false,
             when_ready: None,
         }
     }
@@ -95,6 +113,13 @@ impl Start {
     #[must_use]
     pub fn log_format(mut self, format: Option<config::Format>) -> Self {
         self.log_format = format;
+        self
+    }
+
+    /// Takes the listeners over from the process that runs.
+    #[must_use]
+    pub fn upgrade(mut self, upgrade: bool) -> Self {
+        self.upgrade = upgrade;
         self
     }
 
@@ -113,16 +138,34 @@ impl Start {
     pub fn run<P: Policy>(self, policy: P) -> Result<(), StartError> {
         let signals = Caught::install().map_err(StartError::Signals)?;
         let metrics = &*METRICS;
-        let (config, snapshot) = reload::load(&self.source, metrics)?;
+        let loaded = reload::load(&self.source, metrics)?;
+        let config = loaded.config;
         let format = self.log_format.unwrap_or(config.log.format);
         let logging = Arc::new(Logging::init(&config.log, format)?);
-        check_ports(&config)?;
+        for warning in &loaded.warnings {
+            warn!("{warning}");
+        }
+        let program = Program::current().map_err(StartError::Program)?;
+        let upgrade_sock = config.server.upgrade_sock.clone();
+        let (take_over, inherited) = match (&upgrade_sock, self.upgrade) {
+            (None, true) => return Err(UpgradeError::NoSocket.into()),
+            (Some(path), true) => {
+                let (take_over, sockets) = TakeOver::begin(path)?;
+                (Some(take_over), sockets)
+            }
+            (_, false) => (None, Vec::new()),
+        };
+        let sockets = Arc::new(sockets(&config, inherited)?);
+        let meeting = upgrade_sock.as_deref().map(Meeting::prepare).transpose()?;
+        if let (Some(meeting), None) = (&meeting, &take_over) {
+            meeting.is_free()?;
+        }
 
         let lifecycle = Arc::<Lifecycle>::default();
         let limiter = Arc::new(limiter(&config)?);
         metrics.watch_limiter(Arc::clone(&limiter) as _);
         let leases = Arc::new(Leases::new(Arc::clone(&limiter)));
-        let publisher = Publisher::new(snapshot, metrics).map_err(StartError::Threads)?;
+        let publisher = Publisher::new(loaded.snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
         let rules = rules_service(&config, &publisher);
         let gateway = Gateway::new(
@@ -135,43 +178,86 @@ impl Start {
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
         server.bootstrap();
-        let mut proxy = http_proxy_service_with_name(&server.configuration, gateway, "gateway");
-        let addresses: Vec<String> = config
+        let doors = Arc::new(Doors::new(&config.listeners, &loaded.tls));
+        let front = FrontDoor {
+            proxy: Arc::new(http_proxy(&server.configuration, gateway)),
+            doors: Arc::clone(&doors),
+            snapshot: publisher.current(),
+            lifecycle: Arc::clone(&lifecycle),
+            metrics,
+        };
+        let mut proxy = ListeningService::new("gateway".to_owned(), front);
+        let addresses: Vec<SocketAddr> = config
             .listeners
             .iter()
-            .map(|listener| listener.address.to_string())
+            .map(|listener| listener.address)
             .collect();
         for address in &addresses {
-            proxy.add_tcp(address);
+            proxy.add_tcp(&address.to_string());
         }
-        server.add_service(GatewayService {
-            proxy,
-            limiter: Arc::clone(&limiter),
-            leases: Arc::clone(&leases),
-            lifecycle: Arc::clone(&lifecycle),
-            addresses,
-            rules_ready: rules.as_ref().map(RulesService::ready),
-            when_ready: self.when_ready,
-        });
-        if let Some(rules) = rules {
-            server.add_service(rules);
-        }
-        let router = admin::router(metrics, Arc::clone(&lifecycle));
-        let mut admin = ListeningService::new("admin".to_owned(), RouterApp(router));
-        admin.threads = Some(1);
-        admin.add_tcp(&config.admin.address.to_string());
-        server.add_service(admin);
-
         let timing = Timing {
             drain_delay: config.server.drain_delay,
             grace_period: config.server.grace_period,
         };
-        let stopper = Stopper::new(lifecycle, leases, timing, Arc::clone(&logging));
-        let stopper = Arc::new(stopper);
+        let stopper = Arc::new(Stopper::new(
+            Arc::clone(&lifecycle),
+            Arc::clone(&leases),
+            Arc::clone(&sockets),
+            timing,
+            Arc::clone(&logging),
+        ));
+        let succession = Succession {
+            take_over,
+            meeting,
+            sockets: Arc::clone(&sockets),
+            stopper: Arc::clone(&stopper),
+            then: self.when_ready,
+        };
+        server.add_service(GatewayService {
+            proxy: OnSockets {
+                service: proxy,
+                sockets: Arc::clone(&sockets),
+            },
+            limiter: Arc::clone(&limiter),
+            leases,
+            lifecycle: Arc::clone(&lifecycle),
+            addresses,
+            sockets: Arc::clone(&sockets),
+            rules_ready: rules.as_ref().map(RulesService::ready),
+            when_ready: Some(Box::new(move || succession.begin())),
+        });
+        if let Some(rules) = rules {
+            server.add_service(rules);
+        }
+        let app = RouterApp {
+            router: admin::router(metrics, Arc::clone(&lifecycle)),
+            lifecycle,
+        };
+        let mut admin = ListeningService::new("admin".to_owned(), app);
+        admin.threads = Some(1);
+        admin.add_tcp(&config.admin.address.to_string());
+        server.add_service(OnSockets {
+            service: admin,
+            sockets,
+        });
+
         let close = stopper.watch();
-        let reloader = Reloader::new(self.source, config, publisher, limiter, logging, metrics);
+        let reloader = Reloader::new(
+            self.source,
+            config,
+            publisher,
+            limiter,
+            doors,
+            logging,
+            metrics,
+        );
         signals
-            .handle_with(Arc::new(Running { reloader, stopper }))
+            .handle_with(Arc::new(Running {
+                reloader,
+                stopper,
+                program,
+                upgrade_sock,
+            }))
             .map_err(StartError::Signals)?;
         server.run(RunArgs {
             shutdown_signal: Box::new(close),
@@ -184,9 +270,15 @@ impl Start {
 struct Running {
     reloader: Reloader,
     stopper: Arc<Stopper>,
+    program: Program,
+    upgrade_sock: Option<PathBuf>,
 }
 
 impl Handler for Running {
+    fn upgrade(&self) {
+        upgrade::start_next(&self.program, self.upgrade_sock.as_deref());
+    }
+
     fn reload(&self) {
         self.reloader.reload();
     }
@@ -257,22 +349,21 @@ fn server_conf(config: &Config) -> ServerConf {
     }
 }
 
-/// Fails where an address cannot be listened on. Pingora would try for half a minute, and then go
-/// on without the listener.
-fn check_ports(config: &Config) -> Result<(), StartError> {
-    let listeners = config.listeners.iter().enumerate();
-    let addresses = listeners
-        .map(|(place, listener)| (listener.address, format!("listeners[{place}].address")))
-        .chain([(config.admin.address, "admin.address".to_owned())]);
-    // All of them at once, for they may get in each other's way too; closed when all are bound.
-    addresses
-        .map(|(address, key)| {
-            TcpListener::bind(address).map_err(|error| StartError::Bind {
-                address,
-                key,
-                error,
-            })
-        })
-        .collect::<Result<Vec<_>, _>>()
-        .map(drop)
+/// The sockets of all listeners, the admin's too: those of the process that is taken over from, and
+/// new ones.
+fn sockets(config: &Config, inherited: Vec<Socket>) -> Result<Sockets, StartError> {
+    let listeners = config.listeners.iter().map(|listener| listener.address);
+    let addresses = listeners.chain([config.admin.address]);
+    Sockets::bind(addresses, inherited).map_err(|BindError { address, error }| {
+        let place = |listener: &config::Listener| listener.address == address;
+        let key = match config.listeners.iter().position(place) {
+            Some(place) => format!("listeners[{place}].address"),
+            None => "admin.address".to_owned(),
+        };
+        StartError::Bind {
+            address,
+            key,
+            error,
+        }
+    })
 }

@@ -73,6 +73,9 @@ enum LogFormatName {
 struct Run {
     #[command(flatten)]
     file: File,
+    /// Take the listeners over from the running process, which then ends; SIGUSR2 does that
+    #[arg(long)]
+    upgrade: bool,
     #[command(flatten)]
     log: LogFormat,
 }
@@ -112,6 +115,7 @@ fn run<P: Policy>(arguments: impl IntoIterator<Item = OsString>, policy: P) -> E
         Command::Run(run) => ended(
             Start::new(run.file.source())
                 .log_format(run.log.chosen())
+                .upgrade(run.upgrade)
                 .run(policy)
                 .map_err(|error| (error.exit_code(), error.to_string())),
         ),
@@ -180,7 +184,16 @@ impl LogFormat {
 impl Check {
     fn check(&self) -> Result<(), (u8, String)> {
         let source = self.file.source();
-        let (config, _) = reload::load(&source, &METRICS).map_err(|e| (WRONG, e.to_string()))?;
+        let loaded = reload::load(&source, &METRICS).map_err(|e| (WRONG, e.to_string()))?;
+        if !loaded.warnings.is_empty() {
+            let lines: Vec<String> = loaded
+                .warnings
+                .iter()
+                .map(|warning| format!("{source}: {warning}"))
+                .collect();
+            return Err((WRONG, lines.join("\n")));
+        }
+        let config = loaded.config;
         let mut summary = format!("{source}: ok\n{}", config.summary());
         if self.connect {
             summary.push_str(&connected(&config).map_err(|e| (FAILED, e))?);

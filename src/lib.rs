@@ -24,8 +24,11 @@ mod priority;
 pub mod reload;
 pub mod rules;
 pub mod signals;
+pub mod sockets;
 pub mod stop;
 pub mod store;
+pub mod systemd;
+pub mod upgrade;
 
 pub use app::{Start, StartError};
 pub use config::Source;

@@ -49,12 +49,24 @@ pub struct Metrics {
     pub rules_reload_ok: IntCounter,
     /// Loads that changed nothing, for the database is away or refuses.
     pub rules_reload_error: IntCounter,
+    /// TLS handshakes with clients.
+    pub tls_handshakes: HandshakeMetrics,
     /// When the configuration in force was read, in seconds since 1970.
     pub config_last_reload: Gauge,
     /// Reloads that took effect.
     pub config_reload_ok: IntCounter,
     /// Reloads that changed nothing, for the file is wrong.
     pub config_reload_error: IntCounter,
+}
+
+/// Handles for the handshakes of all listeners.
+pub struct HandshakeMetrics {
+    /// The two sides agreed.
+    pub ok: IntCounter,
+    /// They did not, or the client left.
+    pub error: IntCounter,
+    /// The client took too long.
+    pub timeout: IntCounter,
 }
 
 /// Handles for one route's requests.
@@ -128,6 +140,13 @@ impl Metrics {
             ),
             &["result"],
         );
+        let handshakes = IntCounterVec::new(
+            opts(
+                "tls_handshakes_total",
+                "TLS handshakes with clients by result.",
+            ),
+            &["result"],
+        );
         let build_info = GaugeVec::new(
             opts("build_info", "Always 1; the label is the version."),
             &["version"],
@@ -136,6 +155,7 @@ impl Metrics {
         let request_seconds = registered(&registry, request_seconds);
         let reloads = registered(&registry, reloads);
         let rules_reloads = registered(&registry, rules_reloads);
+        let handshakes = registered(&registry, handshakes);
         registered(&registry, build_info)
             .with_label_values(&[env!("CARGO_PKG_VERSION")])
             .set(1.0);
@@ -159,6 +179,11 @@ impl Metrics {
             rules_confirmed: Mutex::new(None),
             rules_reload_ok: rules_reloads.with_label_values(&["ok"]),
             rules_reload_error: rules_reloads.with_label_values(&["error"]),
+            tls_handshakes: HandshakeMetrics {
+                ok: handshakes.with_label_values(&["ok"]),
+                error: handshakes.with_label_values(&["error"]),
+                timeout: handshakes.with_label_values(&["timeout"]),
+            },
             config_last_reload: registered(
                 &registry,
                 Gauge::with_opts(opts(

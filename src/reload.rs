@@ -12,8 +12,10 @@ use thiserror::Error;
 use tracing::{error, info, warn};
 
 use crate::config::{Config, ConfigError, Source};
+use crate::gateway::door::Doors;
 use crate::gateway::publisher::Publisher;
 use crate::gateway::snapshot::{Snapshot, SnapshotError};
+use crate::gateway::tls;
 use crate::limit::Limiter;
 use crate::logging::Logging;
 use crate::metrics::Metrics;
@@ -35,18 +37,38 @@ pub enum LoadError {
     },
 }
 
-/// Reads `source` and compiles it.
+/// A configuration that can be put into force.
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// What requests are served by.
+    pub snapshot: Snapshot,
+    /// What clients of TLS listeners are met by.
+    pub tls: tls::Table,
+    /// What somebody should see to, though it can be served: one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads `source`, and the files that it names, and compiles it.
 ///
 /// # Errors
 ///
 /// Where anything in it is wrong.
-pub fn load(source: &Source, metrics: &Metrics) -> Result<(Config, Snapshot), LoadError> {
+pub fn load(source: &Source, metrics: &Metrics) -> Result<Loaded, LoadError> {
     let config = source.load()?;
-    let snapshot = Snapshot::build(&config, metrics).map_err(|error| LoadError::Snapshot {
-        file: source.to_string(),
-        error,
-    })?;
-    Ok((config, snapshot))
+    let file = source.to_string();
+    let tls = match tls::Table::load(&config.listeners, SystemTime::now()) {
+        Ok(tls) => tls,
+        Err(problems) => return Err(ConfigError::Meaning { file, problems }.into()),
+    };
+    let snapshot =
+        Snapshot::build(&config, metrics).map_err(|error| LoadError::Snapshot { file, error })?;
+    Ok(Loaded {
+        config,
+        snapshot,
+        tls: tls.table,
+        warnings: tls.warnings.iter().map(ToString::to_string).collect(),
+    })
 }
 
 /// Puts a new configuration into force.
@@ -56,6 +78,7 @@ pub struct Reloader {
     config: Mutex<Config>,
     publisher: Arc<Publisher>,
     limiter: Arc<Limiter<Store>>,
+    doors: Arc<Doors>,
     logging: Arc<Logging>,
     metrics: &'static Metrics,
 }
@@ -67,6 +90,7 @@ impl Reloader {
         config: Config,
         publisher: Arc<Publisher>,
         limiter: Arc<Limiter<Store>>,
+        doors: Arc<Doors>,
         logging: Arc<Logging>,
         metrics: &'static Metrics,
     ) -> Self {
@@ -76,6 +100,7 @@ impl Reloader {
             config: Mutex::new(config),
             publisher,
             limiter,
+            doors,
             logging,
             metrics,
         }
@@ -83,7 +108,7 @@ impl Reloader {
 
     /// Reads the configuration again and puts it into force, or changes nothing.
     pub fn reload(&self) {
-        let (config, snapshot) = match load(&self.source, self.metrics) {
+        let loaded = match load(&self.source, self.metrics) {
             Ok(loaded) => loaded,
             Err(wrong) => {
                 self.metrics.config_reload_error.inc();
@@ -93,11 +118,16 @@ impl Reloader {
                 return;
             }
         };
+        let config = loaded.config;
         let mut current = self.config.lock();
         for key in current.restart_differences(&config) {
             warn!("{key} differs in the file, and needs a restart to take effect");
         }
-        self.publisher.publish_configuration(snapshot);
+        for warning in &loaded.warnings {
+            warn!("{warning}");
+        }
+        self.publisher.publish_configuration(loaded.snapshot);
+        self.doors.publish(&loaded.tls);
         self.limiter.set_batch(config.limits.prefetch_batch);
         self.logging.set_level(config.log.level);
         show(&config, self.metrics);

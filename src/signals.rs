@@ -1,4 +1,5 @@
-//! Signals: HUP reloads, TERM, INT and QUIT stop, a second of those stops at once.
+//! Signals: HUP reloads, USR2 starts a successor, TERM, INT and QUIT stop, a second of those stops
+//! at once.
 //!
 //! They are caught from the first moment of a gateway's life on, for the default of most is to
 //! kill. Until there is something to reload, a HUP is kept for later. Reloads have a thread of
@@ -11,13 +12,15 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use parking_lot::Mutex;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 /// What a process does when it is told to.
 pub trait Handler: Send + Sync + 'static {
     /// The configuration is to be read again.
     fn reload(&self);
+    /// A new process is to take over. Returns soon.
+    fn upgrade(&self);
     /// The process is to end, in order. Returns soon; called once.
     fn stop(&self);
 }
@@ -43,7 +46,7 @@ impl Caught {
     ///
     /// Where the system does not let us.
     pub fn install() -> io::Result<Self> {
-        let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT, SIGQUIT])?;
+        let mut signals = Signals::new([SIGHUP, SIGUSR2, SIGTERM, SIGINT, SIGQUIT])?;
         let state = Arc::<Mutex<State>>::default();
         let shared = Arc::clone(&state);
         let (reload, reloads) = mpsc::sync_channel(1);
@@ -54,6 +57,8 @@ impl Caught {
                     if signal == SIGHUP {
                         // Full: a reload that has not begun yet will see the same file.
                         let _ = reload.try_send(());
+                    } else if signal == SIGUSR2 {
+                        upgrade(&shared);
                     } else {
                         stop(&shared);
                     }
@@ -77,6 +82,16 @@ impl Caught {
                 }
             })?;
         Ok(())
+    }
+}
+
+/// Before there is a handler there is nothing that could be taken over.
+fn upgrade(shared: &Mutex<State>) {
+    let state = shared.lock();
+    let handler = state.handler.clone().filter(|_| !state.stopping);
+    drop(state);
+    if let Some(handler) = handler {
+        handler.upgrade();
     }
 }
 

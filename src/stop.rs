@@ -15,8 +15,10 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::gateway::leases::Leases;
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{ARRIVE_WITHIN, Lifecycle};
 use crate::logging::Logging;
+use crate::sockets::Sockets;
+use crate::systemd;
 
 /// How often it is looked whether the last request is done.
 const POLL: Duration = Duration::from_millis(5);
@@ -41,6 +43,7 @@ pub struct Stopper {
     lifecycle: Arc<Lifecycle>,
     /// Given back when no request can need them any more.
     leases: Arc<Leases>,
+    sockets: Arc<Sockets>,
     timing: Timing,
     /// Tells Pingora to close its listeners.
     close: watch::Sender<bool>,
@@ -53,12 +56,14 @@ impl Stopper {
     pub fn new(
         lifecycle: Arc<Lifecycle>,
         leases: Arc<Leases>,
+        sockets: Arc<Sockets>,
         timing: Timing,
         logging: Arc<Logging>,
     ) -> Self {
         Self {
             lifecycle,
             leases,
+            sockets,
             timing,
             close: watch::Sender::new(false),
             logging,
@@ -73,21 +78,38 @@ impl Stopper {
     /// Begins to end the process, in a thread of its own.
     pub fn stop(self: Arc<Self>) {
         self.lifecycle.drain();
+        systemd::stopping();
         info!(
             requests = self.lifecycle.requests(),
             "stopping: not ready any more"
         );
+        thread::spawn(move || {
+            thread::sleep(self.timing.drain_delay);
+            self.run_down()
+        });
+    }
+
+    /// Begins to end the process, which has a successor that listens already.
+    pub fn hand_over(self: Arc<Self>) {
+        self.lifecycle.hand_over();
         thread::spawn(move || self.run_down());
     }
 
+    /// Whether the process is going to end.
+    pub fn is_stopping(&self) -> bool {
+        self.lifecycle.is_draining()
+    }
+
     fn run_down(&self) -> ! {
-        thread::sleep(self.timing.drain_delay);
+        self.sockets.close();
         self.close.send_replace(true);
-        let deadline = Instant::now() + self.timing.grace_period;
-        let mut quiet_since = Instant::now();
+        let closed = Instant::now();
+        let deadline = closed + self.timing.grace_period;
+        let mut quiet_since = closed;
         while quiet_since.elapsed() < SETTLE && Instant::now() < deadline {
             thread::sleep(POLL);
-            if self.lifecycle.requests() > 0 {
+            let arriving = self.lifecycle.arrivals() > 0 && closed.elapsed() < ARRIVE_WITHIN;
+            if arriving || self.lifecycle.requests() > 0 {
                 quiet_since = Instant::now();
             }
         }

@@ -6,19 +6,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use pingora::apps::ServerApp;
 use pingora::protocols::Stream;
 use pingora::server::ShutdownWatch;
+use tokio::sync::Notify;
 use tracing::debug;
+
+use crate::lifecycle::{ARRIVE_WITHIN, Lifecycle};
 
 /// How long a client may take to send its request's header.
 const HEADER_WITHIN: Duration = Duration::from_secs(10);
 
 /// A router as an application of Pingora's.
-pub struct RouterApp(pub Router);
+pub struct RouterApp {
+    /// What answers.
+    pub router: Router,
+    /// Told of connections and requests, which a process that ends waits for.
+    pub lifecycle: Arc<Lifecycle>,
+}
 
 #[async_trait]
 impl ServerApp for RouterApp {
@@ -27,7 +39,20 @@ impl ServerApp for RouterApp {
         stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
-        let service = TowerToHyperService::new(self.0.clone());
+        let router = TowerToHyperService::new(self.router.clone());
+        let arriving = Mutex::new(Some(self.lifecycle.arriving()));
+        let begun = Notify::new();
+        let service = service_fn(|request: Request<Incoming>| {
+            let in_hand = self.lifecycle.request();
+            arriving.lock().take();
+            begun.notify_one();
+            let answer = router.call(request);
+            async move {
+                let answer = answer.await;
+                drop(in_hand);
+                answer
+            }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_WITHIN)
@@ -37,8 +62,16 @@ impl ServerApp for RouterApp {
         let result = tokio::select! {
             result = connection.as_mut() => result,
             _ = shutdown.changed() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                // hyper would close a connection that has just been accepted, whose request is on
+                // its way.
+                let first = tokio::time::timeout(ARRIVE_WITHIN, begun.notified());
+                tokio::select! {
+                    result = connection.as_mut() => result,
+                    _ = first => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
             }
         };
         if let Err(error) = result {

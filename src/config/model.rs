@@ -15,6 +15,10 @@ use serde::Deserialize;
 
 use crate::store::redis::access::TlsFiles;
 
+mod listener;
+
+pub use listener::{Certificate, Listener, Tls, TlsVersion};
+
 /// A whole configuration. One of these serves a request from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -73,24 +77,6 @@ impl Default for Server {
             upgrade_sock: None,
         }
     }
-}
-
-/// One address at which clients are listened for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listener {
-    /// IP address and port. Port 0 lets the system choose one.
-    pub address: SocketAddr,
-    /// Certificate and key. None: plain HTTP/1.1.
-    pub tls: Option<Tls>,
-}
-
-/// The files of a TLS listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// The certificate chain, PEM.
-    pub cert: PathBuf,
-    /// The private key, PEM.
-    pub key: PathBuf,
 }
 
 /// The listener for operators.
@@ -252,6 +238,19 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// How often a request whose connection failed is tried again.
     pub retries: u32,
+    /// What is spoken with its servers.
+    pub protocol: Protocol,
+}
+
+/// What is spoken with the servers of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP/1.1. The default.
+    #[default]
+    Http1,
+    /// HTTP/2 without TLS and without asking first (RFC 9113, 3.3), which gRPC needs.
+    H2c,
 }
 
 /// One server of an upstream.

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use super::model::{Format, Keys, Level, Mode, OnStoreFailure, Secret, TenantInLog};
+use super::model::{
+    Format, Keys, Level, Mode, OnStoreFailure, Protocol, Secret, TenantInLog, TlsVersion,
+};
 use super::units::Time;
 
 /// A value that need not be there, but is no `null` where it is: a key without its value is more likely a mistake
@@ -74,11 +76,17 @@ section! {
 section! {
     Listener, "a mapping with an address",
     required { address: String, }
-    optional { tls: Tls, }
+    optional { tls: Tls, h2c: bool, }
 }
 
 section! {
     Tls, "a mapping of cert and key",
+    required { cert: PathBuf, key: PathBuf, }
+    optional { certificates: Vec<Certificate>, min_version: TlsVersion, client_ca: PathBuf, }
+}
+
+section! {
+    Certificate, "a mapping of cert and key",
     required { cert: PathBuf, key: PathBuf, }
     optional {}
 }
@@ -120,6 +128,7 @@ section! {
         read_timeout: Time,
         idle_timeout: Time,
         retries: u32,
+        protocol: Protocol,
     }
 }
 

@@ -20,8 +20,13 @@ impl Config {
             .listeners
             .iter()
             .map(|listener| {
-                let tls = if listener.tls.is_some() { " (TLS)" } else { "" };
-                format!("{}{tls}", listener.address)
+                let speaks = match (&listener.tls, listener.h2c) {
+                    (Some(tls), _) if tls.client_ca.is_some() => " (TLS, client certificates)",
+                    (Some(_), _) => " (TLS)",
+                    (None, true) => " (also HTTP/2)",
+                    (None, false) => "",
+                };
+                format!("{}{speaks}", listener.address)
             })
             .collect();
         writeln!(text, "listeners: {}", listeners.join(", "))?;
@@ -108,7 +113,15 @@ impl Config {
         let rules = old_postgres.as_ref().zip(new_postgres.as_ref());
         let (old, new) = (self, new);
         [
-            ("listeners", old.listeners != new.listeners),
+            (
+                "listeners",
+                old.listeners.len() != new.listeners.len()
+                    || !old
+                        .listeners
+                        .iter()
+                        .zip(&new.listeners)
+                        .all(|(old, new)| old.listens_like(new)),
+            ),
             ("server.threads", old.server.threads != new.server.threads),
             (
                 "server.grace_period",

@@ -46,7 +46,13 @@ fn the_references_optional_lines_are_right_too() {
     assert!(!everything.contains("#~ "));
     let config = config(&everything);
     assert_eq!(config.server.threads, 2);
-    assert_eq!(config.listeners.len(), 2);
+    assert!(config.server.upgrade_sock.is_some());
+    assert_eq!(config.listeners.len(), 3);
+    assert!(config.listeners[1].h2c);
+    let tls = config.listeners[2].tls.as_ref().expect("TLS");
+    assert_eq!(tls.certificates.len(), 2);
+    assert!(tls.client_ca.is_some());
+    assert_eq!(config.upstreams["orders"].protocol, Protocol::H2c);
     assert_eq!(
         config.tenant.forward.as_ref().map(|name| name.as_str()),
         Some("x-tenant-id")

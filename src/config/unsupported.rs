@@ -11,21 +11,6 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     let mut refuse = |path: String, instead: &str| {
         problems.add(path, format!("not supported yet; {instead}"));
     };
-    if file
-        .server
-        .as_ref()
-        .is_some_and(|s| s.upgrade_sock.is_some())
-    {
-        refuse("server.upgrade_sock".to_owned(), "leave it out");
-    }
-    for (index, listener) in file.listeners.iter().flatten().enumerate() {
-        if listener.tls.is_some() {
-            refuse(
-                format!("listeners[{index}].tls"),
-                "leave it out, a listener speaks plain HTTP/1.1",
-            );
-        }
-    }
     if let Some(token) = file.admin.as_ref().and_then(|admin| admin.token.as_ref())
         && !token.expose().is_empty()
     {
@@ -36,16 +21,11 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
     {
         refuse("log.tenant".to_owned(), "plain is");
     }
-    if let Some(timeouts) = &file.timeouts {
-        if timeouts.header.is_some() {
-            refuse(
-                "timeouts.header".to_owned(),
-                "leave it out, idle and body are",
-            );
-        }
-        if timeouts.tls.is_some() {
-            refuse("timeouts.tls".to_owned(), "leave it out, idle and body are");
-        }
+    if file.timeouts.as_ref().is_some_and(|t| t.header.is_some()) {
+        refuse(
+            "timeouts.header".to_owned(),
+            "leave it out, idle and body are",
+        );
     }
     if file
         .trusted_proxies

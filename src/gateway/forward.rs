@@ -4,9 +4,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header};
 use once_cell::sync::Lazy;
 use pingora::http::RequestHeader;
+use pingora::protocols::l4::socket::SocketAddr;
+use pingora_proxy::Session;
 
 use super::context::Context;
 use super::text::Text;
@@ -24,6 +26,37 @@ const MAX_REQUEST_ID: usize = 128;
 #[cfg(test)]
 mod tests;
 
+/// How a request came, as far as the upstream cannot see it.
+pub struct Came {
+    /// The address of the connection's other side.
+    pub peer: Option<IpAddr>,
+    /// Whether over TLS.
+    pub tls: bool,
+    /// Whether by HTTP/2.
+    pub http2: bool,
+}
+
+impl Came {
+    /// How this session's request came.
+    pub fn of(session: &Session) -> Self {
+        Self {
+            peer: peer_of(session),
+            tls: session
+                .digest()
+                .is_some_and(|digest| digest.ssl_digest.is_some()),
+            http2: session.is_http2(),
+        }
+    }
+}
+
+/// The address that a request's connection comes from.
+pub fn peer_of(session: &Session) -> Option<IpAddr> {
+    match session.client_addr()? {
+        SocketAddr::Inet(address) => Some(address.ip()),
+        SocketAddr::Unix(_) => None,
+    }
+}
+
 /// Prepares the request for the upstream.
 ///
 /// # Errors
@@ -32,7 +65,7 @@ mod tests;
 pub fn prepare(
     request: &mut RequestHeader,
     context: &mut Context,
-    peer: Option<IpAddr>,
+    came: &Came,
 ) -> pingora::Result<()> {
     if let Some(target) = &context.rewritten {
         request.set_raw_path(target)?;
@@ -51,7 +84,7 @@ pub fn prepare(
         }
     }
     // What the client says of itself is not believed.
-    match peer {
+    match came.peer {
         Some(peer) => {
             let address = Text::new().address(peer).value();
             request.insert_header(FORWARDED_FOR, address)?;
@@ -60,11 +93,30 @@ pub fn prepare(
             request.remove_header(FORWARDED_FOR);
         }
     }
-    request.insert_header(FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+    let scheme = if came.tls { "https" } else { "http" };
+    request.insert_header(FORWARDED_PROTO, HeaderValue::from_static(scheme))?;
+    if came.http2 {
+        join_cookies(request)?;
+    }
     let id = request_id(request);
     // Only the log asks for it later.
     context.request_id = context.snapshot.access_log.then(|| id.clone());
     request.insert_header(REQUEST_ID, id)?;
+    Ok(())
+}
+
+/// Clients of HTTP/2 may send each cookie in a header of its own, which is no spelling of HTTP/1.1
+/// (RFC 9113, 8.2.3).
+fn join_cookies(request: &mut RequestHeader) -> pingora::Result<()> {
+    let cookies = request.headers.get_all(header::COOKIE);
+    if cookies.iter().nth(1).is_none() {
+        return Ok(());
+    }
+    let cookies: Vec<&[u8]> = cookies.iter().map(HeaderValue::as_bytes).collect();
+    // Of values that are ones already, joined by visible characters.
+    if let Ok(cookies) = HeaderValue::from_bytes(&cookies.join(&b"; "[..])) {
+        request.insert_header(header::COOKIE, cookies)?;
+    }
     Ok(())
 }
 

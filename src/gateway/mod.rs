@@ -1,11 +1,13 @@
 //! HTTP: where a request meets its limit.
 //!
-//! [`Gateway`] is what Pingora calls at each stage of an exchange, and only delegates. A request's
-//! way: [`judge`] finds its route ([`routes`], on the one normal form of its [`path`]), its tenant
-//! ([`policy`], [`tenant`]) and its rule ([`snapshot`]), and asks the limiter; [`headers`] says
-//! what the client sees; then [`forward`] and [`upstream`] pass it on, or [`reject`] answers.
+//! A connection comes in through the [`door`], with [`tls`] or without. [`Gateway`] is what Pingora
+//! calls at each stage of an exchange, and only delegates. A request's way: [`judge`] finds its
+//! route ([`routes`], on the one normal form of its [`path`]), its tenant ([`policy`], [`tenant`])
+//! and its rule ([`snapshot`]), and asks the limiter; [`headers`] says what the client sees; then
+//! [`forward`] and [`upstream`] pass it on, or [`reject`] answers.
 
 pub mod context;
+pub mod door;
 pub mod forward;
 pub mod headers;
 pub mod judge;
@@ -19,15 +21,15 @@ pub mod service;
 pub mod snapshot;
 pub mod tenant;
 mod text;
+pub mod tls;
 pub mod upstream;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::{HeaderValue, Version, header};
+use http::{HeaderValue, StatusCode, Version, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::l4::socket::SocketAddr;
 use pingora::upstreams::peer::HttpPeer;
@@ -36,6 +38,7 @@ use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 use tracing::{debug, info};
 
 use self::context::Context;
+use self::forward::{Came, peer_of};
 use self::policy::Policy;
 use self::reject::Rejection;
 use self::snapshot::Snapshot;
@@ -144,7 +147,7 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> pingora::Result<()> {
-        forward::prepare(request, ctx, peer_of(session))
+        forward::prepare(request, ctx, &Came::of(session))
     }
 
     async fn response_filter(
@@ -165,6 +168,11 @@ impl<P: Policy> ProxyHttp for Gateway<P> {
         }
         if self.lifecycle.is_draining() {
             session.set_keepalive(None);
+        }
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            // A WebSocket is no body that has to arrive: clients that only listen are silent. A
+            // dead one is found out when the upstream sends, or is silent for its own time.
+            session.set_read_timeout(None);
         }
         // Pingora sends what has no length in chunks, which a client of HTTP/1.0 cannot read: for
         // it the end of the connection is the end of the body (RFC 9112, section 6.1).
@@ -277,14 +285,6 @@ fn is_connect_error(error: &Error) -> bool {
         error.etype(),
         ConnectError | ConnectNoRoute | ConnectRefused | ConnectTimedout
     )
-}
-
-/// The address that a request's connection comes from.
-fn peer_of(session: &Session) -> Option<IpAddr> {
-    match session.client_addr()? {
-        SocketAddr::Inet(address) => Some(address.ip()),
-        SocketAddr::Unix(_) => None,
-    }
 }
 
 /// A timeout in the whole seconds that Pingora counts in, rounded up: 0 would mean none at all.

@@ -1,7 +1,8 @@
-//! The answers that Aforo gives itself, as `application/problem+json` (RFC 9457).
+//! The answers that Aforo gives itself, as `application/problem+json` (RFC 9457), or to a gRPC client
+//! as a status of its own kind.
 
 use bytes::Bytes;
-use http::{Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use pingora::http::ResponseHeader;
 use pingora_proxy::Session;
 use std::time::Duration;
@@ -170,6 +171,55 @@ impl Reason {
     }
 }
 
+/// Whether a request of this content type is a call of gRPC, and not of one of its kin for browsers.
+fn is_grpc(content_type: &HeaderValue) -> bool {
+    let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
+}
+
+impl Reason {
+    /// The status that a gRPC client sees (grpc/doc/statuscodes.md). Of HTTP's it would make less:
+    /// UNAVAILABLE of a 429.
+    fn grpc_status(self) -> &'static str {
+        match self {
+            Self::BadPath | Self::BadRequest => "3", // INVALID_ARGUMENT
+            Self::GatewayTimeout | Self::RequestTimeout => "4", // DEADLINE_EXCEEDED
+            Self::Limited | Self::Oversized => "8",  // RESOURCE_EXHAUSTED
+            Self::NoRoute | Self::MethodNotAllowed => "12", // UNIMPLEMENTED
+            Self::Internal => "13",                  // INTERNAL
+            Self::StoreAway | Self::BadGateway => "14", // UNAVAILABLE
+            Self::Unauthorized => "16",              // UNAUTHENTICATED
+        }
+    }
+
+    /// What a gRPC client is told in words.
+    fn grpc_message(self) -> &'static str {
+        match self {
+            Self::BadPath => "the path cannot be brought into one normal form",
+            Self::BadRequest => "the request is malformed",
+            Self::GatewayTimeout => "the upstream did not answer in time",
+            Self::RequestTimeout => "the request did not arrive in time",
+            Self::Limited => "the rate limit is reached, see retry-after",
+            Self::Oversized => "the call costs more than the rate limit ever allows at once",
+            Self::NoRoute => "no route matches this host and path",
+            Self::MethodNotAllowed => "this path is not served for this method",
+            Self::Internal => "the gateway failed to handle the call",
+            Self::StoreAway => "the rate limit cannot be checked for the moment",
+            Self::BadGateway => "the upstream cannot be reached or broke off",
+            Self::Unauthorized => "the call carries no valid API key",
+        }
+    }
+
+    /// An answer of trailers alone (grpc/doc/PROTOCOL-HTTP2.md, "Trailers-Only").
+    fn grpc_response(self) -> pingora::Result<ResponseHeader> {
+        let mut response = ResponseHeader::build(StatusCode::OK, Some(10))?;
+        response.insert_header(header::CONTENT_TYPE, "application/grpc")?;
+        response.insert_header("grpc-status", self.grpc_status())?;
+        response.insert_header("grpc-message", self.grpc_message())?;
+        Ok(response)
+    }
+}
+
 impl Rejection<'_> {
     /// A rejection that says its reason and no more.
     pub fn new(reason: Reason) -> Self {
@@ -191,10 +241,22 @@ impl Rejection<'_> {
         session: &mut Session,
         families: &config::Headers,
     ) -> pingora::Result<()> {
-        let body = self.reason.body();
-        let mut response = ResponseHeader::build(self.reason.status(), Some(10))?;
-        response.insert_header(header::CONTENT_TYPE, "application/problem+json")?;
-        response.set_content_length(body.len())?;
+        let grpc = session
+            .get_header(header::CONTENT_TYPE)
+            .is_some_and(is_grpc);
+        let body = if grpc { "" } else { self.reason.body() };
+        let mut response = if grpc {
+            let mut response = self.reason.grpc_response()?;
+            if !session.is_http2() {
+                response.set_content_length(0)?;
+            }
+            response
+        } else {
+            let mut response = ResponseHeader::build(self.reason.status(), Some(10))?;
+            response.insert_header(header::CONTENT_TYPE, "application/problem+json")?;
+            response.set_content_length(body.len())?;
+            response
+        };
         if let Some(rate) = &self.rate {
             rate.write(families, &mut response)?;
         }
@@ -208,7 +270,9 @@ impl Rejection<'_> {
             response.insert_header(header::RETRY_AFTER, "1")?;
         }
         keep_open_past_a_small_body(session);
-        let headless = session.req_header().method == Method::HEAD;
+        // With HTTP/2 the end of the header is that of the answer then, which is what makes its
+        // header the trailers.
+        let headless = session.req_header().method == Method::HEAD || body.is_empty();
         session
             .write_response_header(Box::new(response), headless)
             .await?;

@@ -1,5 +1,6 @@
 //! The gateway as a service of Pingora's: what has to happen in its runtime before it listens.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tracing::info;
 use super::leases::Leases;
 use crate::lifecycle::Lifecycle;
 use crate::limit::Limiter;
+use crate::sockets::Sockets;
 use crate::store::Store;
 
 /// How long the listeners wait for the first connection to Redis. Without it they open all the
@@ -33,8 +35,10 @@ pub struct GatewayService<S> {
     pub leases: Arc<Leases>,
     /// Told when the listeners are open.
     pub lifecycle: Arc<Lifecycle>,
-    /// Addresses of the listeners, as Pingora knows them.
-    pub addresses: Vec<String>,
+    /// Addresses of the listeners.
+    pub addresses: Vec<SocketAddr>,
+    /// What is listened on.
+    pub sockets: Arc<Sockets>,
     /// Becomes true when there are rules to start with, where they come from a database.
     pub rules_ready: Option<watch::Receiver<bool>>,
     /// Called once the listeners are open.
@@ -52,7 +56,6 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         shutdown: ShutdownWatch,
         listeners_per_fd: usize,
     ) {
-        let _listens = Listens;
         if let Some(ready) = &mut self.rules_ready {
             // However that ends, the listeners open: on the rules there are.
             let _ = tokio::time::timeout(RULES_PATIENCE, ready.wait_for(|ready| *ready)).await;
@@ -64,7 +67,7 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         self.limiter.begin();
         tokio::spawn(announce(
             self.addresses.clone(),
-            fds.clone(),
+            Arc::clone(&self.sockets),
             Arc::clone(&self.lifecycle),
             self.when_ready.take(),
         ));
@@ -82,34 +85,18 @@ impl<S: Service + 'static> Service for GatewayService<S> {
     }
 }
 
-/// Ends the process where the listeners cannot be opened after all: Pingora panics then, and a
-/// process that goes on without them helps nobody.
-struct Listens;
-
-impl Drop for Listens {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::exit(3);
-        }
-    }
-}
-
 /// Says that the gateway is ready, once every listener is open.
 async fn announce(
-    addresses: Vec<String>,
-    fds: Option<ListenFds>,
+    addresses: Vec<SocketAddr>,
+    sockets: Arc<Sockets>,
     lifecycle: Arc<Lifecycle>,
     when_ready: Option<WhenReady>,
 ) {
-    if let Some(fds) = fds {
-        while !addresses
-            .iter()
-            .all(|address| fds.lock().get(address).is_some())
-        {
-            tokio::time::sleep(LISTENING_POLL).await;
-        }
+    while !sockets.listen(&addresses) {
+        tokio::time::sleep(LISTENING_POLL).await;
     }
     lifecycle.listening();
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     info!("listening on {}", addresses.join(", "));
     if let Some(then) = when_ready {
         then();

@@ -58,6 +58,8 @@ pub struct Site {
     pub idle_timeout: Duration,
     /// How long a client may pause within its request's body.
     pub body_timeout: Duration,
+    /// How long a TLS handshake may take.
+    pub tls_timeout: Duration,
     /// Whether each request is logged.
     pub access_log: bool,
 }
@@ -144,6 +146,7 @@ impl Snapshot {
             tenant: config.tenant.clone(),
             idle_timeout: config.timeouts.idle,
             body_timeout: config.timeouts.body,
+            tls_timeout: config.timeouts.tls,
             access_log: config.log.access,
         };
         Ok(Self {

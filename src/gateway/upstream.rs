@@ -20,6 +20,9 @@ use crate::metrics::{Metrics, UpstreamMetrics};
 /// How often the log says that exchanges with one upstream fail.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// Exchanges at once on one connection of HTTP/2, which is what servers usually allow.
+const STREAMS: usize = 100;
+
 /// An upstream, ready to be asked.
 pub struct Upstream {
     name: String,
@@ -29,6 +32,7 @@ pub struct Upstream {
     connect_timeout: Duration,
     read_timeout: Duration,
     idle_timeout: Duration,
+    protocol: config::Protocol,
     /// How many further servers are tried where a connection cannot be made.
     pub retries: u32,
     /// Its metrics.
@@ -61,6 +65,7 @@ impl Upstream {
             connect_timeout: config.connect_timeout,
             read_timeout: config.read_timeout,
             idle_timeout: config.idle_timeout,
+            protocol: config.protocol,
             retries: config.retries,
             metrics: metrics.upstream(name),
             failures: Mutex::default(),
@@ -93,6 +98,10 @@ impl Upstream {
         options.read_timeout = Some(self.read_timeout);
         options.write_timeout = Some(self.read_timeout);
         options.idle_timeout = Some(self.idle_timeout);
+        if self.protocol == config::Protocol::H2c {
+            options.set_http_version(2, 2);
+            options.max_h2_streams = STREAMS;
+        }
         Box::new(peer)
     }
 

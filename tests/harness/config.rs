@@ -25,6 +25,7 @@ impl Store {
 pub struct Config {
     upstream: String,
     upstream_settings: String,
+    listener: String,
     routes: Vec<String>,
     default_rule: Option<String>,
     rules: Vec<String>,
@@ -42,6 +43,7 @@ impl Config {
         Self {
             upstream: address.to_owned(),
             upstream_settings: String::new(),
+            listener: String::new(),
             routes: Vec::new(),
             default_rule: None,
             rules: Vec::new(),
@@ -53,6 +55,12 @@ impl Config {
     /// Further keys of the upstream, as `read_timeout: 300ms, retries: 0`.
     pub fn upstream_settings(mut self, keys: &str) -> Self {
         self.upstream_settings = format!(", {keys}");
+        self
+    }
+
+    /// Further keys of the listener, as `h2c: true`.
+    pub fn listener(mut self, keys: &str) -> Self {
+        self.listener = format!(", {keys}");
         self
     }
 
@@ -149,7 +157,10 @@ impl Config {
     pub fn yaml(&self) -> String {
         let mut lines = vec![
             "version: 1".to_owned(),
-            "listeners: [{ address: \"{listen}\" }]".to_owned(),
+            format!(
+                "listeners: [{{ address: \"{{listen}}\"{} }}]",
+                self.listener
+            ),
             "admin: { address: \"{admin}\" }".to_owned(),
         ];
         if !self

@@ -83,6 +83,15 @@ impl Gateway {
         &self.listen
     }
 
+    /// Where operators ask.
+    pub fn admin_address(&self) -> &str {
+        &self.admin
+    }
+
+    pub fn port(&self) -> &str {
+        self.listen.rsplit(':').next().unwrap()
+    }
+
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

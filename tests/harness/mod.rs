@@ -9,6 +9,7 @@
 
 mod client;
 mod config;
+mod curl;
 mod gateway;
 mod http1;
 mod load;
@@ -17,10 +18,12 @@ mod postgres;
 mod process;
 mod redis_cluster;
 mod redis_server;
+mod tls;
 mod upstream;
 
 pub use client::{Client, Response};
 pub use config::{Config, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Store};
+pub use curl::{Curled, curl, curl_tls};
 pub use gateway::{Gateway, Ports};
 pub use load::{Load, Report, burst};
 pub use metrics::Metrics;
@@ -28,6 +31,7 @@ pub use postgres::{ANNOUNCED, Postgres, Session};
 pub use process::{Process, send_signal};
 pub use redis_cluster::Cluster;
 pub use redis_server::{Redis, bucket_key};
+pub use tls::{Authority, Files, TlsClient, TlsConnection};
 pub use upstream::{Answer, Seen, Upstream};
 
 use std::net::TcpListener;

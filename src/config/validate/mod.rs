@@ -5,6 +5,7 @@
 //! Keys whose feature does not exist yet are refused by `unsupported`, not here.
 
 mod limits;
+mod listeners;
 mod path;
 mod routes;
 mod sections;
@@ -37,7 +38,7 @@ pub(super) fn validate(file: raw::File) -> Result<Config, Vec<Problem>> {
         );
     }
     let server = sections::server(file.server.unwrap_or_default(), problems);
-    let listeners = sections::listeners(file.listeners.unwrap_or_default(), problems);
+    let listeners = listeners::listeners(file.listeners.unwrap_or_default(), problems);
     let admin = sections::admin(file.admin.unwrap_or_default(), &listeners, problems);
     let log = sections::log(file.log.unwrap_or_default());
     let timeouts = sections::timeouts(&file.timeouts.unwrap_or_default(), problems);

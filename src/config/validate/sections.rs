@@ -1,16 +1,18 @@
-//! The sections about the process itself and its clients: server, listeners, admin, log, timeouts, tenant.
-
-use std::net::SocketAddr;
+//! The sections about the process itself and its clients: server, admin, log, timeouts, tenant.
 
 use http::header::HeaderName;
 
+use super::listeners::{address, taken};
 use super::positive;
 use crate::config::error::Problems;
-use crate::config::model::{Admin, Listener, Log, Server, Tenant, Timeouts, Tls};
+use crate::config::model::{Admin, Listener, Log, Server, Tenant, Timeouts};
 use crate::config::raw;
 
 /// Far more cores than a machine has.
 const MOST_THREADS: usize = 1024;
+
+/// What unix(7) leaves to a path, less what is put behind it while the socket is made.
+const LONGEST_SOCKET_PATH: usize = 96;
 
 /// Headers that Aforo writes itself on a request or a response: a tenant's name in one of them would be lost, or would
 /// pass for something else.
@@ -54,38 +56,28 @@ pub(super) fn server(raw: raw::Server, problems: &mut Problems) -> Server {
             format!("must be at most {MOST_THREADS}; the default is the number of cores"),
         );
     }
+    if let Some(path) = &raw.upgrade_sock {
+        let bytes = path.as_os_str().len();
+        if bytes == 0 {
+            problems.add(
+                "server.upgrade_sock",
+                "must be the path of a socket, such as /run/aforo/upgrade.sock",
+            );
+        } else if bytes > LONGEST_SOCKET_PATH {
+            problems.add(
+                "server.upgrade_sock",
+                format!(
+                    "has {bytes} bytes, at most {LONGEST_SOCKET_PATH} are possible for a socket"
+                ),
+            );
+        }
+    }
     Server {
         threads: raw.threads.unwrap_or(default.threads),
         grace_period: raw.grace_period.map_or(default.grace_period, |time| time.0),
         drain_delay: raw.drain_delay.map_or(default.drain_delay, |time| time.0),
         upgrade_sock: raw.upgrade_sock,
     }
-}
-
-/// The listeners, None where the address is wrong: the index of each is still that of the file.
-pub(super) fn listeners(raw: Vec<raw::Listener>, problems: &mut Problems) -> Vec<Option<Listener>> {
-    if raw.is_empty() {
-        problems.add(
-            "listeners",
-            "at least one is needed, such as `- address: 0.0.0.0:8080`",
-        );
-    }
-    let mut listeners: Vec<Option<Listener>> = Vec::with_capacity(raw.len());
-    for (index, listener) in raw.into_iter().enumerate() {
-        let path = format!("listeners[{index}].address");
-        let address = address(&listener.address, &path, problems);
-        if let Some(address) = address {
-            taken(address, &listeners, &path, problems);
-        }
-        listeners.push(address.map(|address| Listener {
-            address,
-            tls: listener.tls.map(|tls| Tls {
-                cert: tls.cert,
-                key: tls.key,
-            }),
-        }));
-    }
-    listeners
 }
 
 pub(super) fn admin(
@@ -147,53 +139,6 @@ pub(super) fn tenant(raw: raw::Tenant, problems: &mut Problems) -> Tenant {
         keys: raw.keys.unwrap_or_default(),
         forward,
         strip_key: raw.strip_key.unwrap_or(default.strip_key),
-    }
-}
-
-fn address(text: &str, path: &str, problems: &mut Problems) -> Option<SocketAddr> {
-    let address: Option<SocketAddr> = text.parse().ok();
-    match address {
-        Some(address) if address.port() == 0 => {
-            problems.add(
-                path,
-                format!("`{text}` has port 0, which nobody could find"),
-            );
-            None
-        }
-        Some(address) => Some(address),
-        None => {
-            problems.add(
-                path,
-                format!(
-                    "`{text}` is not an IP address and port, such as 0.0.0.0:8080 or [::]:8080"
-                ),
-            );
-            None
-        }
-    }
-}
-
-/// Notes an address that one of these listeners already takes, itself or as a part of all addresses.
-fn taken(address: SocketAddr, listeners: &[Option<Listener>], path: &str, problems: &mut Problems) {
-    let other = listeners.iter().enumerate().find_map(|(index, listener)| {
-        let other = listener.as_ref()?.address;
-        let same_ip = address.ip() == other.ip();
-        let same_kind = address.is_ipv4() == other.is_ipv4();
-        let any = address.ip().is_unspecified() || other.ip().is_unspecified();
-        // [::] takes the port of every IPv4 address too.
-        let all = [address, other]
-            .iter()
-            .any(|one| one.is_ipv6() && one.ip().is_unspecified());
-        let clash = address.port() == other.port() && (same_ip || same_kind && any || all);
-        clash.then_some((index, other))
-    });
-    if let Some((index, other)) = other {
-        problems.add(
-            path,
-            format!(
-                "{address} is taken by listeners[{index}] ({other}), each listener needs its own"
-            ),
-        );
     }
 }
 

@@ -79,6 +79,34 @@ fn versions_and_required_sections() {
 }
 
 #[test]
+fn what_a_listener_speaks() {
+    each_is_accepted(&[
+        "listeners: [{ address: 0.0.0.0:1, h2c: true }]",
+        "listeners: [{ address: 0.0.0.0:1, tls: { cert: a, key: b, min_version: TLSv1.3 } }]",
+    ]);
+    each_is_refused(&[(
+        "listeners: [{ address: 0.0.0.0:1, h2c: true, tls: { cert: a, key: b } }]",
+        "listeners[0].h2c: is for a listener without tls, which speaks HTTP/2 anyway; leave it out",
+    )]);
+}
+
+#[test]
+fn the_place_of_the_upgrade_socket() {
+    each_is_accepted(&["server: { upgrade_sock: /run/aforo/upgrade.sock }"]);
+    let long = format!("/run/{}", "a".repeat(100));
+    each_is_refused(&[
+        (
+            "server: { upgrade_sock: \"\" }",
+            "server.upgrade_sock: must be the path of a socket, such as /run/aforo/upgrade.sock",
+        ),
+        (
+            &format!("server: {{ upgrade_sock: {long} }}"),
+            "server.upgrade_sock: has 105 bytes, at most 96 are possible for a socket",
+        ),
+    ]);
+}
+
+#[test]
 fn addresses() {
     let taken = |path: &str, address: &str, index: usize, other: &str| {
         format!(
@@ -853,14 +881,6 @@ fn what_does_not_exist_yet_is_refused() {
     };
     each_is_refused(&[
         (
-            "server: { upgrade_sock: /run/a.sock }",
-            "server.upgrade_sock: not supported yet; leave it out",
-        ),
-        (
-            "listeners: [{ address: 0.0.0.0:1 }, { address: 0.0.0.0:2, tls: { cert: a, key: b } }]",
-            "listeners[1].tls: not supported yet; leave it out, a listener speaks plain HTTP/1.1",
-        ),
-        (
             "admin: { token: hunter2 }",
             "admin.token: not supported yet; leave it out or empty",
         ),
@@ -875,10 +895,6 @@ fn what_does_not_exist_yet_is_refused() {
         (
             "timeouts: { header: 10s }",
             "timeouts.header: not supported yet; leave it out, idle and body are",
-        ),
-        (
-            "timeouts: { tls: 10s }",
-            "timeouts.tls: not supported yet; leave it out, idle and body are",
         ),
         (
             "trusted_proxies: [10.0.0.0/8]",

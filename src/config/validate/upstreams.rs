@@ -82,6 +82,7 @@ fn upstream(raw: raw::Upstream, path: &str, problems: &mut Problems) -> Upstream
         read_timeout: timeout(raw.read_timeout, READ_TIMEOUT, "read_timeout", problems),
         idle_timeout: timeout(raw.idle_timeout, IDLE_TIMEOUT, "idle_timeout", problems),
         retries: retries.unwrap_or(RETRIES),
+        protocol: raw.protocol.unwrap_or_default(),
     }
 }
 
