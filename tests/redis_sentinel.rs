@@ -102,6 +102,7 @@ fn the_gateway_follows_the_primary_through_a_fail_over_under_load() {
     let mut group = Group::start();
     let config = Config::new(&upstream)
         .default_rule(1_000_000, ONE_A_DAY)
+        .limits("prefetch: { batch: 0 }")
         .rule("shop-a", "r", 100, ONE_A_DAY)
         .redis_url(&group.url(), 1, "timeout: 250ms");
     let gateway = Gateway::start(&config);

@@ -90,8 +90,10 @@ impl Cluster {
 
     /// Brings a node into the cluster, without slots.
     pub fn meet(&self, node: &Redis) {
-        let port = self.nodes[0].port().to_string();
-        node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        if node.port() != self.nodes[0].port() {
+            let port = self.nodes[0].port().to_string();
+            node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        }
     }
 
     pub fn id(&self, node: usize) -> String {

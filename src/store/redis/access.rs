@@ -89,6 +89,11 @@ impl Access {
         }
     }
 
+    /// Whether connections are encrypted.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Whether there is something to sign in with.
     pub(super) fn has_password(&self) -> bool {
         self.redis.password().is_some()

@@ -82,7 +82,8 @@ async fn ask(topology: &Topology, seeds: &[Address]) -> Result<Vec<Primary>, Str
 }
 
 async fn ask_seed(topology: &Topology, seed: &Address) -> Result<Vec<Primary>, String> {
-    let say = |error| Refusal::of(error).to_string();
+    let tls = topology.access().is_tls();
+    let say = |error| Refusal::while_connecting(error, tls).to_string();
     let config = AsyncConnectionConfig::new().set_connection_timeout(Some(SEED_WITHIN));
     let client = topology.access().client(seed).map_err(say)?;
     let connection = client

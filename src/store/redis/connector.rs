@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::RandomState;
-use redis::AsyncConnectionConfig;
+use redis::{AsyncConnectionConfig, ConnectionAddr};
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -87,14 +87,19 @@ async fn connect(node: &Node) -> Result<Link, ConnectError> {
         .set_response_timeout(Some(node.call_lifetime()))
         // Room for every call that may be under way: a sender never waits for a place.
         .set_pipeline_buffer_size(node.max_in_flight() + 8);
+    let tls = matches!(
+        node.client().get_connection_info().addr(),
+        ConnectionAddr::TcpTls { .. }
+    );
+    let refused = |error| Refusal::while_connecting(error, tls);
     let attempt = async {
         let mut connection = node
             .client()
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(Refusal::of)?;
+            .map_err(refused)?;
         let loaded = script::load().query_async(&mut connection).await;
-        let sha = loaded.map_err(Refusal::of)?;
+        let sha = loaded.map_err(refused)?;
         // Sent in full where it is not kept.
         let give_back_sha = give_back::load().query_async(&mut connection).await;
         // Without this one only the gateways are not counted.

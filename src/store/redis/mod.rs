@@ -250,14 +250,8 @@ impl BucketStore for RedisStore {
 
     fn heartbeat(&self, id: &str) -> Heartbeat {
         let id = id.to_owned();
-        let topology = Arc::clone(&self.topology);
-        let node = topology.node_of(heartbeat::KEY);
-        let node = node.ok_or_else(|| self.nobody());
-        Box::pin(async move {
-            let node = node?;
-            let link = node.link().ok_or_else(|| node.unsent())?;
-            heartbeat::read(take::send(&topology, &node, &link, &Beat { id: &id }).await)
-        })
+        let way = self.way(heartbeat::KEY);
+        Box::pin(async move { heartbeat::read(way?.send(&Beat { id: &id }).await) })
     }
 
     fn is_local(&self) -> bool {

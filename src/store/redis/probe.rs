@@ -110,7 +110,7 @@ impl Asker {
     fn server(&self, address: &Address, probe: &str) -> Result<Server, ProbeError> {
         let refused = |error| ProbeError::Server {
             address: address.clone(),
-            refusal: Refusal::of(error),
+            refusal: Refusal::while_connecting(error, self.access.is_tls()),
         };
         let mut connection = self.connect(&self.access, address).map_err(refused)?;
         let mut server = Server::asked(&mut connection);
@@ -137,7 +137,7 @@ impl Asker {
         for address in sentinels {
             let asked = self
                 .ask_sentinel(address, master)
-                .map_err(|error| Refusal::of(error).to_string())
+                .map_err(|error| Refusal::while_connecting(error, self.access.is_tls()).to_string())
                 .and_then(|reply| sentinel::read(Ok(reply), master));
             match asked {
                 Ok(primary) => return Ok((address.clone(), primary)),
@@ -225,7 +225,7 @@ impl Asker {
                 },
                 Err(error) => ProbeError::Server {
                     address: seed.clone(),
-                    refusal: Refusal::of(error),
+                    refusal: Refusal::while_connecting(error, self.access.is_tls()),
                 },
             };
             failure = Some(error);

@@ -30,7 +30,19 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What an error while connecting or loading the script means.
+    /// What an error while connecting means, `tls` saying whether over TLS.
+    pub(super) fn while_connecting(error: RedisError, tls: bool) -> Self {
+        let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+        match Self::of(error) {
+            // A server that does not believe a certificate says so late, and hangs up at once.
+            Self::Other(text) if tls && hung_up => Self::Tls(format!(
+                "the server hung up; it may ask for a client certificate, or not believe ours ({text})"
+            )),
+            refusal => refusal,
+        }
+    }
+
+    /// What an error of a server means that is connected.
     pub(super) fn of(error: RedisError) -> Self {
         let text = one_line(&error);
         let is = |kind: ServerErrorKind| error.kind() == kind.into();
@@ -41,7 +53,10 @@ impl Refusal {
             || text.contains("AUTH")
         {
             Self::SignIn(text)
-        } else if is(ServerErrorKind::NoPerm) || text.contains("NOPERM") {
+        } else if is(ServerErrorKind::NoPerm)
+            || text.contains("NOPERM")
+            || text.contains("ACL failure")
+        {
             Self::Rights(text)
         } else if text.contains("compiling script") {
             Self::TooOld(text)

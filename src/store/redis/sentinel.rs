@@ -84,7 +84,9 @@ async fn ask(
 ) -> Result<Address, String> {
     if kept.is_none() {
         let connection = connect(topology, sentinel).await;
-        *kept = Some(connection.map_err(|error| Refusal::of(error).to_string())?);
+        *kept = Some(connection.map_err(|error| {
+            Refusal::while_connecting(error, topology.access().is_tls()).to_string()
+        })?);
     }
     let Some(connection) = kept else {
         return Err("no connection".to_owned());

@@ -1,7 +1,7 @@
 //! One call from the node that should hold its key to the node that does.
 //!
-//! A node that does not hold the key says who does, and did nothing: that one redirection is
-//! followed, once. Whatever else becomes of a call, it is never sent again.
+//! A node that does not hold the key says who does (MOVED, ASK), and did nothing: that is
+//! followed, once each. Whatever else becomes of a call, it is never sent again.
 
 use std::io;
 use std::sync::Arc;
@@ -41,48 +41,48 @@ struct Redirection {
     to: Address,
 }
 
-/// Sends a command over `link` to `node`, and where that says so, to the one that holds the key.
-pub(super) async fn send(
+/// Sends a command over `link` to `node`, and where that says so, to the one that holds the key. A
+/// slot may have moved, and be on its way again: each is followed once.
+async fn send(
     topology: &Topology,
     node: &Arc<Node>,
     link: &Arc<Link>,
     script: &impl Script,
 ) -> RedisResult<Value> {
-    let reply = node.send(link, script, false).await;
-    let Err(error) = &reply else {
-        if node.is_retired() {
-            // It took from what is another server's by now, and may not have told that one.
-            let gone = format!("{} was replaced", node.address());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, gone).into());
-        }
-        return reply;
-    };
-    let Some(redirection) = Redirection::read(error, node.address()) else {
-        if is_doubtful(error) {
+    let mut reply = node.send(link, script, false).await;
+    let mut node = Arc::clone(node);
+    let (mut moved, mut asked) = (false, false);
+    loop {
+        let Err(error) = &reply else {
+            if node.is_retired() {
+                // It took from what is another server's by now, and may not have told that one.
+                let gone = format!("{} was replaced", node.address());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, gone).into());
+            }
+            return reply;
+        };
+        let Some(Redirection { ask, slot, to }) = Redirection::read(error, node.address()) else {
+            if is_doubtful(error) {
+                topology.doubt();
+            }
+            return reply;
+        };
+        let followed = if ask { &mut asked } else { &mut moved };
+        let target = if ask {
+            topology.node_with(&to)
+        } else {
+            topology.moved(slot, &to)
+        };
+        let way = target.and_then(|node| Some((node.link()?, node.enter().ok()?, node)));
+        let (Some((link, _place, target)), false) = (way, *followed) else {
+            // It will be known and connected soon; nobody waits for that.
             topology.doubt();
-        }
-        return reply;
-    };
-    let Redirection { ask, slot, to } = redirection;
-    let target = if ask {
-        topology.node_with(&to)
-    } else {
-        topology.moved(slot, &to)
-    };
-    let Some((target, link)) = target.and_then(|node| Some((Arc::clone(&node), node.link()?)))
-    else {
-        // It will be known and connected soon; nobody waits for that.
-        topology.doubt();
-        return reply;
-    };
-    let Ok(_place) = target.enter() else {
-        return reply;
-    };
-    let reply = target.send(&link, script, ask).await;
-    if reply.as_ref().is_err_and(is_doubtful) {
-        topology.doubt();
+            return reply;
+        };
+        *followed = true;
+        reply = target.send(&link, script, ask).await;
+        node = target;
     }
-    reply
 }
 
 /// Whether an error says that another server may hold the keys by now.
