@@ -47,13 +47,13 @@ fn a_broken_file_is_no_rules() {
     let path = folder.path().join("rules.json");
     write(&path, &layer()).unwrap();
     let whole = fs::read_to_string(&path).unwrap();
-    let another_version = whole.replace("\"version\":1", "\"version\":2");
+    let another_version = whole.replace("\"version\":2", "\"version\":3");
     let another_rule = whole.replace("10,5.0", "10,6.0");
     for (broken, what) in [
         ("", "EOF"),
         (&whole[..whole.len() / 2], "EOF"),
         ("[]", "invalid"),
-        (&another_version, "version 2"),
+        (&another_version, "version 3"),
         (&another_rule, "checksum"),
     ] {
         assert_ne!(broken, whole);
