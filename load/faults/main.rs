@@ -11,6 +11,8 @@ mod fleet;
 mod judge;
 mod proxy;
 mod scenarios;
+// Other load tests use more of it.
+#[allow(dead_code)]
 mod server;
 
 use std::time::Duration;

@@ -76,6 +76,16 @@ impl Server {
         shell.flush().unwrap();
     }
 
+    /// Keeps it to one core.
+    pub fn pin(&self, core: usize) {
+        let pid = self.process.as_ref().map_or(0, Child::id).to_string();
+        let status = Command::new("taskset")
+            .args(["-a", "-c", "-p", &core.to_string(), &pid])
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "taskset");
+    }
+
     pub fn query<T: FromRedisValue>(&self, words: &[&str]) -> T {
         self.try_query(words)
             .unwrap_or_else(|error| panic!("{words:?}: {error}"))
