@@ -90,6 +90,7 @@ impl Fleet {
         let mut gateways = Vec::new();
         for _ in 0..GATEWAYS {
             let store = RedisStore::new(&redis::Settings {
+                tls: &redis::access::TlsFiles::default(),
                 url,
                 budget: BUDGET,
                 max_in_flight: IN_FLIGHT,

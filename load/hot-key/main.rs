@@ -97,17 +97,17 @@ fn main() {
     };
     let subjects = [
         Subject {
-            name: "bare pass-through",
+            name: "bare",
             listen: bare_at,
             pid: bare.pid(),
             admin: None,
             traffic: Traffic::Hot,
         },
-        subject("limits off", &off, Traffic::Hot),
-        subject("hot key, in this process", &memory, Traffic::Hot),
-        subject("hot key, Redis", &limits, Traffic::Hot),
-        subject("cold keys, Redis", &limits, Traffic::Cold),
-        subject("limited client, Redis", &limits, Traffic::Limited),
+        subject("off", &off, Traffic::Hot),
+        subject("hot, in process", &memory, Traffic::Hot),
+        subject("hot, Redis", &limits, Traffic::Hot),
+        subject("cold, Redis", &limits, Traffic::Cold),
+        subject("limited, Redis", &limits, Traffic::Limited),
     ];
     let script = folder.path().join("cold.lua");
     std::fs::write(&script, COLD).unwrap();
