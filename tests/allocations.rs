@@ -1,4 +1,5 @@
 //! What a decision allocates where it asks nobody: nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "../load/at_once.rs"]
 mod at_once;
