@@ -506,10 +506,7 @@ fn what_does_not_exist_yet_is_named_and_the_rest_of_the_row_is_in_force() {
          values ('shop-a', 'r', 20, 1, 4, 3)",
     );
     announced(&gateway, "shop-a", 20);
-    said(
-        &gateway,
-        &["shop-a", "not supported yet", "shards", "concurrency"],
-    );
+    said(&gateway, &["shop-a", "not supported yet", "concurrency"]);
 }
 
 #[test]

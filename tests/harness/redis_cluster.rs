@@ -73,6 +73,9 @@ impl Cluster {
     /// A node that is in no cluster yet.
     pub fn node(settings: &[&str]) -> Redis {
         let mut all = vec![
+            // A primary that gives its last slot away stays one, or it is too late to tell it so.
+            "--cluster-allow-replica-migration",
+            "no",
             "--cluster-enabled",
             "yes",
             "--cluster-node-timeout",
