@@ -217,6 +217,7 @@ impl Start {
             proxy: OnSockets {
                 service: proxy,
                 sockets: Arc::clone(&sockets),
+                after: None,
             },
             limiter: Arc::clone(&limiter),
             leases,
@@ -231,7 +232,7 @@ impl Start {
         }
         let app = RouterApp {
             router: admin::router(metrics, Arc::clone(&lifecycle)),
-            lifecycle,
+            lifecycle: Arc::clone(&lifecycle),
         };
         let mut admin = ListeningService::new("admin".to_owned(), app);
         admin.threads = Some(1);
@@ -239,6 +240,7 @@ impl Start {
         server.add_service(OnSockets {
             service: admin,
             sockets,
+            after: self.upgrade.then_some(lifecycle),
         });
 
         let close = stopper.watch();

@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 /// that was opened ahead of any request, as browsers do, is closed then without one.
 pub const ARRIVE_WITHIN: Duration = Duration::from_secs(3);
 
+/// For how long nothing must have been heard of a connection before a process that was taken over
+/// from believes that there is none: one that it has accepted may not be counted yet, where cores
+/// are scarce. Nobody waits for this process.
+pub const HANDED_OVER_SETTLE: Duration = Duration::from_millis(500);
+
 /// The state that all parts of one process share.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
@@ -35,6 +40,11 @@ impl Lifecycle {
     /// Says that the listeners are open.
     pub fn listening(&self) {
         self.listening.store(true, Ordering::Release);
+    }
+
+    /// Whether the listeners are open.
+    pub fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Acquire)
     }
 
     /// Says that the process is going to end: no new traffic, please.
@@ -77,9 +87,18 @@ impl Lifecycle {
 
     /// Waits until no connection is arriving any more, though no longer than [`ARRIVE_WITHIN`].
     pub async fn wait_for_arrivals(&self, poll: Duration) {
+        let settle = if self.handed_over.load(Ordering::Acquire) {
+            HANDED_OVER_SETTLE
+        } else {
+            poll
+        };
         let since = Instant::now();
-        while self.arrivals() > 0 && since.elapsed() < ARRIVE_WITHIN {
+        let mut quiet_since = since;
+        while quiet_since.elapsed() < settle && since.elapsed() < ARRIVE_WITHIN {
             tokio::time::sleep(poll).await;
+            if self.arrivals() > 0 {
+                quiet_since = Instant::now();
+            }
         }
     }
 

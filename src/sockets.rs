@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -17,6 +18,11 @@ use rustix::net::sockopt::{set_socket_reuseaddr, socket_acceptconn};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use thiserror::Error;
 use tracing::error;
+
+use crate::lifecycle::Lifecycle;
+
+/// How often it is looked whether another service listens.
+const LISTENING_POLL: Duration = Duration::from_millis(1);
 
 /// A listening socket and its address, as the configuration has it.
 pub type Socket = (SocketAddr, OwnedFd);
@@ -116,6 +122,9 @@ pub struct OnSockets<S> {
     pub service: S,
     /// The sockets of all services.
     pub sockets: Arc<Sockets>,
+    /// Whose listening this one waits for, if it does: the admin listener of a process that takes
+    /// over must not say that it is not ready, while the one before is.
+    pub after: Option<Arc<Lifecycle>>,
 }
 
 #[async_trait]
@@ -127,6 +136,11 @@ impl<S: Service + 'static> Service for OnSockets<S> {
         listeners_per_fd: usize,
     ) {
         let _listens = Listens;
+        while let Some(first) = &self.after
+            && !first.is_listening()
+        {
+            tokio::time::sleep(LISTENING_POLL).await;
+        }
         if let Some(Err(error)) = fds.as_ref().map(|fds| self.sockets.lay_out(fds)) {
             error!("cannot copy the listening sockets: {error}");
             std::process::exit(3);

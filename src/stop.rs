@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::gateway::leases::Leases;
-use crate::lifecycle::{ARRIVE_WITHIN, Lifecycle};
+use crate::lifecycle::{ARRIVE_WITHIN, HANDED_OVER_SETTLE, Lifecycle};
 use crate::logging::Logging;
 use crate::sockets::Sockets;
 use crate::systemd;
@@ -85,14 +85,15 @@ impl Stopper {
         );
         thread::spawn(move || {
             thread::sleep(self.timing.drain_delay);
-            self.run_down()
+            self.run_down(SETTLE)
         });
     }
 
     /// Begins to end the process, which has a successor that listens already.
     pub fn hand_over(self: Arc<Self>) {
         self.lifecycle.hand_over();
-        thread::spawn(move || self.run_down());
+        // Longer than the connections that are no more than accepted are waited for.
+        thread::spawn(move || self.run_down(2 * HANDED_OVER_SETTLE));
     }
 
     /// Whether the process is going to end.
@@ -100,13 +101,13 @@ impl Stopper {
         self.lifecycle.is_draining()
     }
 
-    fn run_down(&self) -> ! {
+    fn run_down(&self, settle: Duration) -> ! {
         self.sockets.close();
         self.close.send_replace(true);
         let closed = Instant::now();
         let deadline = closed + self.timing.grace_period;
         let mut quiet_since = closed;
-        while quiet_since.elapsed() < SETTLE && Instant::now() < deadline {
+        while quiet_since.elapsed() < settle && Instant::now() < deadline {
             thread::sleep(POLL);
             let arriving = self.lifecycle.arrivals() > 0 && closed.elapsed() < ARRIVE_WITHIN;
             if arriving || self.lifecycle.requests() > 0 {

@@ -134,6 +134,15 @@ fn connect_anew(address: &str, path: &str, stop: &AtomicBool, sent: &AtomicU64) 
     }
 }
 
+/// Stops the clients, lest a test that fails waits for them.
+struct StopsClients<'s>(&'s AtomicBool);
+
+impl Drop for StopsClients<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn upgrades_under_load_lose_no_request_and_no_moment_of_readiness() {
     let upstream = Upstream::start();
@@ -144,6 +153,8 @@ fn upgrades_under_load_lose_no_request_and_no_moment_of_readiness() {
     let stop = AtomicBool::new(false);
     let sent = [(); 3].map(|()| AtomicU64::new(0));
     std::thread::scope(|scope| {
+        // Also where the test fails.
+        let _stops = StopsClients(&stop);
         let clients = [
             scope.spawn(|| reuse(&address, &stop, &sent[0])),
             scope.spawn(|| connect_anew(&address, "/x", &stop, &sent[1])),
