@@ -18,7 +18,8 @@ profile=${PROFILE:-release}
 
 ulimit -n $((idle + 2000))
 cargo build --locked --profile "$profile" --bin aforo --example origin --example idle
-bin=$PWD/target/$profile
+# Cargo has another name for the folder of this one.
+bin=$PWD/target/${profile/#dev/debug}
 work=$(mktemp -d)
 pids=()
 stop() {
