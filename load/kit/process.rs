@@ -71,6 +71,16 @@ pub fn build(examples: &[&str]) {
     let profile = if profile == "debug" { "dev" } else { &profile };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
+    // What `cargo run` tells this program of itself would have build scripts run again, and half of
+    // the dependencies be built anew.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_")
+            && name != "CARGO_HOME"
+            && name != "CARGO_TARGET_DIR"
+        {
+            command.env_remove(name);
+        }
+    }
     command.args(["build", "--locked", "--profile", profile, "--bin", "aforo"]);
     for example in examples {
         command.args(["--example", example]);

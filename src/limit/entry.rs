@@ -54,7 +54,13 @@ pub struct Entry {
     empty: bool,
     busy: Option<Box<Busy>>,
     /// Where the bucket is split: what the store said last of each part.
-    parts: Option<Box<[f64]>>,
+    parts: Option<Box<Parts>>,
+}
+
+/// The levels of a split bucket's parts; apart, for few buckets are split.
+#[derive(Debug)]
+struct Parts {
+    levels: Box<[f64]>,
 }
 
 /// What a busy key needs besides.
@@ -123,17 +129,22 @@ impl Entry {
         now: Timestamp,
     ) -> f64 {
         let count = count as usize;
-        if self.parts.as_ref().is_none_or(|parts| parts.len() != count) {
+        if self
+            .parts
+            .as_ref()
+            .is_none_or(|parts| parts.levels.len() != count)
+        {
             let each = self.account.refilled(rule, now).max(level) / count as f64;
-            self.parts = Some(vec![each.min(level); count].into());
+            let levels = vec![each.min(level); count].into();
+            self.parts = Some(Box::new(Parts { levels }));
         }
         let Some(parts) = &mut self.parts else {
             return level;
         };
-        if let Some(place) = parts.get_mut(part as usize) {
+        if let Some(place) = parts.levels.get_mut(part as usize) {
             *place = level;
         }
-        parts.iter().sum()
+        parts.levels.iter().sum()
     }
 
     /// What is known of the bucket, and this gateway's share of it.

@@ -23,6 +23,10 @@ const MIN_PARTS: usize = 64;
 /// Entries of a part, at most. What a map of 4,096 places takes before it doubles: so a full table
 /// wastes least, and looking through a part for room is short.
 const MAX_PER_PART: usize = 3_584;
+/// A part that fills what it has room for, from this many entries on, takes all the room that it
+/// may ever need: the maps of half and a quarter of the size that it would leave behind on its way
+/// are of no use to anybody, and took a third of a full table's memory.
+const ALL_AT_ONCE: usize = 448;
 
 /// A key in 128 bits, by two hashes with secret seeds. That two keys meet is far less likely than
 /// a broken machine, nobody can make them meet, and no name need be stored.
@@ -153,7 +157,11 @@ impl<T: Entry> Table<T> {
 
     /// Whether one more entry fits, after dropping those that may be forgotten.
     fn make_room(&self, part: &mut Part<T>, now: Timestamp) -> bool {
-        if part.entries.len() < self.per_part {
+        let len = part.entries.len();
+        if len < self.per_part {
+            if len >= ALL_AT_ONCE && len == part.entries.capacity() {
+                part.entries.reserve(self.per_part - len);
+            }
             return true;
         }
         if now < part.next_sweep {
