@@ -25,6 +25,7 @@ use crate::lifecycle::Lifecycle;
 use crate::limit::{self, Limiter, MonotonicClock};
 use crate::logging::{Logging, LoggingError};
 use crate::metrics::METRICS;
+use crate::region::service::{self as region, RegionService, Settings as RegionSettings};
 use crate::reload::{self, LoadError, Reloader};
 use crate::rules::postgres::service::{RulesService, Settings as RulesSettings};
 use crate::signals::{Caught, Handler};
@@ -168,6 +169,7 @@ impl Start {
         let publisher = Publisher::new(loaded.snapshot, metrics).map_err(StartError::Threads)?;
         let publisher = Arc::new(publisher);
         let rules = rules_service(&config, &publisher);
+        let region = region_service(&config, &publisher, &limiter);
         let gateway = Gateway::new(
             policy,
             Arc::clone(&limiter),
@@ -225,10 +227,14 @@ impl Start {
             addresses,
             sockets: Arc::clone(&sockets),
             rules_ready: rules.as_ref().map(RulesService::ready),
+            region_ready: region.as_ref().map(RegionService::ready),
             when_ready: Some(Box::new(move || succession.begin())),
         });
         if let Some(rules) = rules {
             server.add_service(rules);
+        }
+        if let Some(region) = region {
+            server.add_service(region);
         }
         let app = RouterApp {
             router: admin::router(metrics, Arc::clone(&lifecycle)),
@@ -336,6 +342,33 @@ fn rules_service(config: &Config, publisher: &Arc<Publisher>) -> Option<RulesSer
     };
     let publisher = Arc::clone(publisher);
     Some(RulesService::new(settings, publisher, &METRICS))
+}
+
+/// What moves this region's share, where there are several regions and a database between them.
+/// Without a database the share is what the configuration says.
+fn region_service(
+    config: &Config,
+    publisher: &Arc<Publisher>,
+    limiter: &Arc<Limiter<Store>>,
+) -> Option<RegionService> {
+    let region = config.region.as_ref()?;
+    let Some(rules) = &config.rules else {
+        publisher.publish_region(Arc::new(region::fixed(region.share)));
+        return None;
+    };
+    let settings = RegionSettings {
+        url: rules.postgres.url.expose().to_owned(),
+        address: rules.postgres.address.clone(),
+        region: region.name.clone(),
+        base: region.share,
+        rebalance: region.rebalance,
+    };
+    let (publisher, limiter) = (Arc::clone(publisher), Arc::clone(limiter));
+    Some(RegionService::new(
+        settings,
+        move || limiter.instances(),
+        Box::new(move |region| publisher.publish_region(region)),
+    ))
 }
 
 /// Pingora's settings.

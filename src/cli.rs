@@ -14,7 +14,8 @@ use crate::app::Start;
 use crate::config::{Config, Format, Source};
 use crate::gateway::policy::Policy;
 use crate::metrics::METRICS;
-use crate::rules::postgres::{migrate, probe as database};
+use crate::region::show;
+use crate::rules::postgres::{migrate, probe as database, region::overview as regions};
 use crate::store::redis::probe;
 use crate::{demo, health, reload};
 
@@ -43,6 +44,8 @@ enum Command {
     Check(Check),
     /// Make the tables of the rules in PostgreSQL, or bring them up to date
     Migrate(File),
+    /// Show which region holds which share of the limits
+    Regions(Regions),
     /// Run with a built-in upstream and one rule, nothing else installed
     Demo(Demo),
     /// Ask a running gateway whether it is ready; exit 0 or 1
@@ -90,6 +93,15 @@ struct Check {
 }
 
 #[derive(Args)]
+struct Regions {
+    #[command(flatten)]
+    file: File,
+    /// Forget a region whose gateways were all ended: what it held is free for the others
+    #[arg(long, value_name = "REGION")]
+    forget: Option<String>,
+}
+
+#[derive(Args)]
 struct Demo {
     /// Where the gateway listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -121,6 +133,7 @@ fn run<P: Policy>(arguments: impl IntoIterator<Item = OsString>, policy: P) -> E
         ),
         Command::Check(check) => ended(check.check()),
         Command::Migrate(file) => ended(migrated(&file.source())),
+        Command::Regions(regions) => ended(regions.show()),
         Command::Demo(demo) => ended(
             demo::run(demo.listen, demo.admin, demo.log.chosen())
                 .map_err(|error| (FAILED, error.to_string())),
@@ -222,6 +235,34 @@ fn connected(config: &Config) -> Result<String, String> {
         found.push_str("connect: nothing to connect to\n");
     }
     Ok(found)
+}
+
+impl Regions {
+    fn show(&self) -> Result<(), (u8, String)> {
+        let source = self.file.source();
+        let config = source.load().map_err(|error| (WRONG, error.to_string()))?;
+        let Some(rules) = &config.rules else {
+            let missing = format!(
+                "{source}: rules.postgres: is missing, regions tell each other nothing without it"
+            );
+            return Err((WRONG, missing));
+        };
+        let postgres = &rules.postgres;
+        let url = postgres.url.expose();
+        let text = match &self.forget {
+            None => regions::read(url).map(|found| show::overview(&found)),
+            Some(region) => regions::forget(url, region).map(|gateways| {
+                format!("region {region:?} is forgotten, with {gateways} gateways")
+            }),
+        };
+        let text = text.map_err(|error| {
+            (
+                FAILED,
+                format!("PostgreSQL at {}: {error}", postgres.address),
+            )
+        })?;
+        say(text.trim_end()).map_err(|error| (FAILED, error))
+    }
 }
 
 fn migrated(source: &Source) -> Result<(), (u8, String)> {

@@ -1,7 +1,7 @@
 //! Aforo: an edge proxy that holds every tenant of an API to its rate across a whole cluster of
 //! gateways.
 //!
-//! Imports point down only: [`cli`] → [`app`] → {[`reload`], [`gateway`], [`admin`]} →
+//! Imports point down only: [`cli`] → [`app`] → {[`reload`], [`gateway`], [`admin`], [`region`]} →
 //! {[`config`], [`rules`], [`store`]} → {[`limit`], [`metrics`]}. The heart is [`limit`], which
 //! knows neither HTTP nor Redis; [`gateway`] speaks HTTP and asks it one question; [`store`] plugs
 //! in behind a trait.
@@ -21,6 +21,7 @@ pub mod limit;
 pub mod logging;
 pub mod metrics;
 mod priority;
+pub mod region;
 pub mod reload;
 pub mod rules;
 pub mod signals;

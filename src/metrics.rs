@@ -51,6 +51,9 @@ pub struct Metrics {
     pub rules_reload_error: IntCounter,
     /// TLS handshakes with clients.
     pub tls_handshakes: HandshakeMetrics,
+    region_share: Gauge,
+    /// What the share is read from at each scrape: it may lapse at any moment.
+    region: Mutex<Option<ShareReading>>,
     /// When the configuration in force was read, in seconds since 1970.
     pub config_last_reload: Gauge,
     /// Reloads that took effect.
@@ -68,6 +71,9 @@ pub struct HandshakeMetrics {
     /// The client took too long.
     pub timeout: IntCounter,
 }
+
+/// Reads this region's share of each limit.
+pub type ShareReading = Box<dyn Fn() -> f64 + Send>;
 
 /// Handles for one route's requests.
 #[derive(Clone)]
@@ -184,6 +190,14 @@ impl Metrics {
                 error: handshakes.with_label_values(&["error"]),
                 timeout: handshakes.with_label_values(&["timeout"]),
             },
+            region_share: registered(
+                &registry,
+                Gauge::with_opts(opts(
+                    "region_share",
+                    "The part of each limit that this region holds; 1 where it is the only one.",
+                )),
+            ),
+            region: Mutex::new(None),
             config_last_reload: registered(
                 &registry,
                 Gauge::with_opts(opts(
@@ -221,6 +235,11 @@ impl Metrics {
         *self.rules_confirmed.lock() = Some(when);
     }
 
+    /// From now on `region_share` is what this says.
+    pub fn watch_region(&self, share: ShareReading) {
+        *self.region.lock() = Some(share);
+    }
+
     /// Exports a limiter's readings from now on. For the one limiter of the process.
     pub fn watch_limiter(&self, limiter: Arc<dyn LimiterReadings>) {
         // A second limiter would be refused as a duplicate; the first stays.
@@ -235,6 +254,8 @@ impl Metrics {
     pub fn render(&self) -> prometheus::Result<String> {
         let age = self.rules_confirmed.lock().map(|when| when.elapsed());
         self.rules_age.set(age.unwrap_or_default().as_secs_f64());
+        let share = self.region.lock().as_ref().map(|share| share());
+        self.region_share.set(share.unwrap_or(1.0));
         let mut text = Vec::with_capacity(16 * 1024);
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())

@@ -631,7 +631,7 @@ fn check_says_what_is_there() {
         "PostgreSQL 1",
         "aforo as postgres",
         "no table",
-        "4 migrations missing",
+        "5 migrations missing",
     ] {
         assert!(summary.contains(word), "{summary}");
     }

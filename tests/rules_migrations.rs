@@ -28,7 +28,7 @@ fn an_empty_database_gets_the_tables_and_a_second_run_changes_nothing() {
     let (process, ok) = postgres.run_aforo(&["migrate"]);
     assert!(ok, "{}", process.stderr());
     let said = process.stdout();
-    assert!(said.contains("4 migrations applied"), "{said}");
+    assert!(said.contains("5 migrations applied"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 
     let columns = postgres.sql(COLUMNS);
@@ -52,7 +52,7 @@ fn an_empty_database_gets_the_tables_and_a_second_run_changes_nothing() {
     assert!(ok, "{}", process.stderr());
     let said = process.stdout();
     assert!(
-        said.contains("0 migrations applied, 4 were there"),
+        said.contains("0 migrations applied, 5 were there"),
         "{said}"
     );
     assert_eq!(postgres.sql(COLUMNS), columns);
@@ -76,7 +76,7 @@ fn several_at_once_take_turns() {
     }
     assert_eq!(
         postgres.sql("select count(*) from _sqlx_migrations where success"),
-        "4"
+        "5"
     );
 }
 

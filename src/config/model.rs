@@ -486,14 +486,14 @@ pub enum Instances {
     },
 }
 
-/// One of several regions that share limits.
+/// One of several regions that share limits. Needs a new process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Region {
     /// Its name.
     pub name: String,
-    /// Its base share of every limit, above 0 and at most 1.
+    /// Its base share of every limit, from 0.05 to 1.
     pub share: f64,
-    /// The time between two computations of the shares; more than zero.
+    /// The time between two computations of the shares, 200 ms to an hour.
     pub rebalance: Duration,
 }
 

@@ -78,6 +78,18 @@ impl Config {
                 writeln!(text, "  kept in {}", path.display())?;
             }
         }
+        if let Some(region) = &self.region {
+            let moved = match &self.rules {
+                Some(_) => format!("moved each {}", format_duration(region.rebalance)),
+                None => "fixed".to_owned(),
+            };
+            writeln!(
+                text,
+                "region: {} with {} % of each limit, {moved}",
+                region.name,
+                (region.share * 1e6).round() / 1e4
+            )?;
+        }
         writeln!(text, "mode: {}", self.limits.mode.as_str())?;
         match &self.store {
             None => writeln!(text, "state: in this process")?,
@@ -179,6 +191,7 @@ impl Config {
                 rules.is_some_and(|(old, new)| old.snapshot != new.snapshot),
             ),
             ("cluster.instances", old.cluster != new.cluster),
+            ("region", old.region != new.region),
         ]
         .into_iter()
         .filter(|(_, differs)| *differs)

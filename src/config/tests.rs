@@ -71,6 +71,9 @@ fn the_references_optional_lines_are_right_too() {
         config.cluster.map(|cluster| cluster.instances),
         Some(Instances::Fixed(2))
     );
+    let region = config.region.expect("a region");
+    assert_eq!((region.name.as_str(), region.share), ("eu", 0.7));
+    assert_eq!(region.rebalance, Duration::from_secs(120));
 }
 
 #[test]

@@ -52,7 +52,4 @@ pub(super) fn refuse(file: &File, problems: &mut Problems) {
             }
         }
     }
-    if file.region.is_some() {
-        refuse("region".to_owned(), "leave it out");
-    }
 }

@@ -16,6 +16,7 @@ use super::routes::Match;
 use super::snapshot::Snapshot;
 use super::{path, tenant};
 use crate::limit::{BucketKey, Limiter, Rule, Source};
+use crate::rules::share;
 use crate::store::Store;
 
 /// What is to be done with a request.
@@ -123,7 +124,11 @@ pub async fn judge<'s, P: Policy>(
             tenant: &name,
             route: &route.id,
         };
-        decide(limiter, &key, rule, cost, mode, &mut verdict).await;
+        let rule = match &snapshot.rules.region {
+            None => *rule,
+            Some(region) => region.hold(&key, rule, route.cost, cost),
+        };
+        decide(limiter, &key, &rule, cost, mode, &mut verdict).await;
     }
     verdict
 }
@@ -151,6 +156,7 @@ async fn decide(
     verdict.rate = Some(rate);
     if rejected {
         let mut rejection = Rejection::new(match decision.source {
+            Source::Oversized if share::is_elsewhere(rule) => Reason::Elsewhere,
             Source::Oversized => Reason::Oversized,
             _ => Reason::Limited,
         });

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::snapshot::Snapshot;
 use crate::metrics::Metrics;
 use crate::priority;
-use crate::rules::{Layer, Publish, RuleSet};
+use crate::rules::{Layer, Publish, Regional, RuleSet};
 
 #[cfg(test)]
 mod tests;
@@ -59,13 +59,27 @@ impl Publisher {
         Arc::clone(&self.current)
     }
 
+    /// This region holds these parts of the limits from now on.
+    pub fn publish_region(&self, region: Arc<Regional>) {
+        let shown = Arc::clone(&region);
+        self.metrics.watch_region(Box::new(move || shown.share()));
+        self.replace(|old| Snapshot {
+            site: Arc::clone(&old.site),
+            rules: RuleSet {
+                region: Some(region),
+                ..old.rules.clone()
+            },
+        });
+    }
+
     /// Puts a new configuration into force, and with it the rules of the file. Those of the
-    /// database stay.
+    /// database stay, and this region's shares.
     pub fn publish_configuration(&self, new: Snapshot) {
         self.replace(|old| Snapshot {
             site: new.site,
             rules: RuleSet {
                 database: Arc::clone(&old.rules.database),
+                region: old.rules.region.clone(),
                 ..new.rules
             },
         });

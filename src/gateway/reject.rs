@@ -32,6 +32,8 @@ pub enum Reason {
     Limited,
     /// Costs more than a full bucket holds: no use in coming back.
     Oversized,
+    /// A limit too small to be split between regions, and held in another one.
+    Elsewhere,
     /// The store is away, and the rule wants no request to pass without it.
     StoreAway,
     /// The client was too slow with its request's body.
@@ -75,7 +77,7 @@ impl Reason {
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Limited | Self::Oversized => StatusCode::TOO_MANY_REQUESTS,
+            Self::Limited | Self::Oversized | Self::Elsewhere => StatusCode::TOO_MANY_REQUESTS,
             Self::StoreAway => StatusCode::SERVICE_UNAVAILABLE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
@@ -137,6 +139,13 @@ impl Reason {
                 "This request costs more than the rate limit ever allows at once.",
                 r#""violated-policies":["default"]"#
             ),
+            Self::Elsewhere => problem!(
+                429,
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too Many Requests",
+                "The rate limit of this API key on this route is too small to be split between regions, and is held in another one.",
+                r#""violated-policies":["default"]"#
+            ),
             Self::StoreAway => problem!(
                 503,
                 "about:blank",
@@ -184,7 +193,7 @@ impl Reason {
         match self {
             Self::BadPath | Self::BadRequest => "3", // INVALID_ARGUMENT
             Self::GatewayTimeout | Self::RequestTimeout => "4", // DEADLINE_EXCEEDED
-            Self::Limited | Self::Oversized => "8",  // RESOURCE_EXHAUSTED
+            Self::Limited | Self::Oversized | Self::Elsewhere => "8", // RESOURCE_EXHAUSTED
             Self::NoRoute | Self::MethodNotAllowed => "12", // UNIMPLEMENTED
             Self::Internal => "13",                  // INTERNAL
             Self::StoreAway | Self::BadGateway => "14", // UNAVAILABLE
@@ -201,6 +210,9 @@ impl Reason {
             Self::RequestTimeout => "the request did not arrive in time",
             Self::Limited => "the rate limit is reached, see retry-after",
             Self::Oversized => "the call costs more than the rate limit ever allows at once",
+            Self::Elsewhere => {
+                "the rate limit is too small to be split between regions, and held in another one"
+            }
             Self::NoRoute => "no route matches this host and path",
             Self::MethodNotAllowed => "this path is not served for this method",
             Self::Internal => "the gateway failed to handle the call",

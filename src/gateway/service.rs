@@ -19,8 +19,8 @@ use crate::store::Store;
 /// How long the listeners wait for the first connection to Redis. Without it they open all the
 /// same, and requests are decided on this gateway's share.
 const REDIS_PATIENCE: Duration = Duration::from_secs(1);
-/// How long the listeners wait for the first rules of the database. Its service gives up earlier,
-/// and then says so; this is for one that does not say anything.
+/// How long the listeners wait for the first rules of the database, and for this region's share.
+/// Their services give up earlier, and then say so; this is for one that does not say anything.
 const RULES_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is looked whether the listeners are open.
 const LISTENING_POLL: Duration = Duration::from_millis(1);
@@ -41,6 +41,8 @@ pub struct GatewayService<S> {
     pub sockets: Arc<Sockets>,
     /// Becomes true when there are rules to start with, where they come from a database.
     pub rules_ready: Option<watch::Receiver<bool>>,
+    /// Becomes true when this region's share is in force, where there are several.
+    pub region_ready: Option<watch::Receiver<bool>>,
     /// Called once the listeners are open.
     pub when_ready: Option<WhenReady>,
 }
@@ -56,7 +58,10 @@ impl<S: Service + 'static> Service for GatewayService<S> {
         shutdown: ShutdownWatch,
         listeners_per_fd: usize,
     ) {
-        if let Some(ready) = &mut self.rules_ready {
+        for ready in [&mut self.rules_ready, &mut self.region_ready]
+            .into_iter()
+            .flatten()
+        {
             // However that ends, the listeners open: on the rules there are.
             let _ = tokio::time::timeout(RULES_PATIENCE, ready.wait_for(|ready| *ready)).await;
         }

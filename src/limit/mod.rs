@@ -8,6 +8,8 @@
 //! over each of its nodes, made of a [`gate`] and a [`breaker`]; all of them are the [`watches`]. How a very hot bucket is
 //! split, [`shard`] says.
 //!
+//! Beside all that, [`demand`] counts what is asked for, allowed or not, for regions to share by.
+//!
 //! Nothing here knows HTTP, Redis or SQL, and time comes from a [`clock`] that is handed in.
 
 pub mod account;
@@ -16,6 +18,7 @@ pub mod bucket;
 pub mod clock;
 pub mod counters;
 pub mod decision;
+pub mod demand;
 pub mod entry;
 pub mod fallback;
 pub mod gate;

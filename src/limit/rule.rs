@@ -15,6 +15,9 @@ pub const MIN_REFILL: f64 = 1e-9;
 /// The fastest refill, in tokens per second.
 pub const MAX_REFILL: f64 = 1e9;
 
+/// The smallest part of a limit that one of several regions holds.
+pub const SMALLEST_SHARE: f64 = 0.05;
+
 /// The limit of one bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
@@ -121,6 +124,25 @@ impl Rule {
     pub fn with_shards(self, shards: u32) -> Self {
         Self {
             shards: shards.max(1),
+            ..self
+        }
+        .versioned()
+    }
+
+    /// The part of the limit that one of several regions holds: capacity and refill times `part`,
+    /// from 0 to 1. Another version than the whole one's, unless the part is all of it.
+    ///
+    /// Of no part at all the refill stays, so that there is nothing to divide by zero; without a
+    /// capacity nothing passes.
+    #[must_use]
+    pub fn part(self, part: f64) -> Self {
+        if part >= 1.0 {
+            return self;
+        }
+        let refill = if part > 0.0 { part } else { 1.0 };
+        Self {
+            capacity: self.capacity * part.max(0.0),
+            refill_per_second: self.refill_per_second * refill,
             ..self
         }
         .versioned()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::layer::{ANY, Layer};
+use super::share::Regional;
 use crate::limit::Rule;
 
 #[cfg(test)]
@@ -18,6 +19,8 @@ pub struct RuleSet {
     pub file: Arc<Layer>,
     /// Those of the database. They win over the file's for the same tenant and route.
     pub database: Arc<Layer>,
+    /// What this region holds of each; all of it where there are no others.
+    pub region: Option<Arc<Regional>>,
 }
 
 impl RuleSet {
@@ -27,6 +30,7 @@ impl RuleSet {
             default,
             file: Arc::new(file),
             database: Arc::default(),
+            region: None,
         }
     }
 

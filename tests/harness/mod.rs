@@ -7,6 +7,7 @@
 // Each test crate uses its own part of this.
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
 
+mod cable;
 mod client;
 mod config;
 mod curl;
@@ -14,6 +15,7 @@ mod gateway;
 mod http1;
 mod load;
 mod metrics;
+mod paced;
 mod postgres;
 mod process;
 mod redis_cluster;
@@ -21,12 +23,14 @@ mod redis_server;
 mod tls;
 mod upstream;
 
+pub use cable::Cable;
 pub use client::{Client, Response};
 pub use config::{Config, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Store};
 pub use curl::{Curled, curl, curl_tls};
 pub use gateway::{Gateway, Ports};
 pub use load::{Load, Report, burst};
 pub use metrics::Metrics;
+pub use paced::Paced;
 pub use postgres::{ANNOUNCED, Postgres, Session};
 pub use process::{Process, send_signal};
 pub use redis_cluster::Cluster;

@@ -71,6 +71,16 @@ impl Postgres {
         self.url_as("postgres")
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Over a cable to [`Postgres::port`].
+    pub fn url_over(&self, cable: &super::Cable) -> String {
+        let (own, other) = (format!(":{}/", self.port), format!(":{}/", cable.port()));
+        self.url().replace(&own, &other)
+    }
+
     /// As another user than the one who may do everything.
     pub fn url_as(&self, user: &str) -> String {
         format!(

@@ -50,7 +50,9 @@ pub(super) fn validate(file: raw::File) -> Result<Config, Vec<Problem>> {
     let store = file.store.map(|store| store::store(store, problems));
     let rules = file.rules.map(|rules| store::rules(rules, problems));
     let cluster = store::cluster(file.cluster, shared, problems);
-    let region = file.region.map(|region| store::region(region, problems));
+    let region = file
+        .region
+        .map(|region| store::region(region, rules.is_some(), problems));
     let problems = found.into_vec();
     if !problems.is_empty() {
         return Err(problems);

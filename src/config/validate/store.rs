@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::positive;
+use super::{bad_name, positive};
 use crate::config::error::Problems;
 use crate::config::model::{
     Breaker, Cluster, Instances, Postgres, Redis, Region, RulesSource, Store,
@@ -21,6 +21,10 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 const IN_FLIGHT: usize = 256;
 const REFRESH: Duration = Duration::from_secs(30);
 const REBALANCE: Duration = Duration::from_secs(120);
+const SHORTEST_REBALANCE: Duration = Duration::from_millis(200);
+const LONGEST_REBALANCE: Duration = Duration::from_secs(3_600);
+/// What a region holds at least, whatever the others need.
+const SMALLEST_SHARE: f64 = crate::limit::rule::SMALLEST_SHARE;
 
 pub(super) fn store(raw: raw::Store, problems: &mut Problems) -> Store {
     let raw = raw.redis;
@@ -233,21 +237,45 @@ pub(super) fn cluster(
     Some(Cluster { instances })
 }
 
-pub(super) fn region(raw: raw::Region, problems: &mut Problems) -> Region {
+/// `database`: whether there is one, where regions find each other.
+pub(super) fn region(raw: raw::Region, database: bool, problems: &mut Problems) -> Region {
+    if let Some(wrong) = bad_name(&raw.name) {
+        problems.add("region.name", wrong);
+    }
     let share = match raw.share {
         Number::Whole(1) => Some(1.0),
-        Number::Float(share) if share > 0.0 && share <= 1.0 => Some(share),
+        Number::Float(share) if (SMALLEST_SHARE..=1.0).contains(&share) => Some(share),
         _ => None,
     };
     if share.is_none() {
         problems.add(
             "region.share",
-            format!("must be above 0 and at most 1, not {}", raw.share),
+            format!(
+                "must be from {SMALLEST_SHARE} to 1, not {}; those of all regions sum to 1",
+                raw.share
+            ),
+        );
+    }
+    let rebalance = raw.rebalance.map(|time| time.0);
+    if rebalance.is_some() && !database {
+        problems.add(
+            "region.rebalance",
+            "needs rules.postgres, where regions tell each other their demand; without it, leave it out: shares stay as they are",
+        );
+    }
+    let rebalance = rebalance.unwrap_or(REBALANCE);
+    if !(SHORTEST_REBALANCE..=LONGEST_REBALANCE).contains(&rebalance) {
+        problems.add(
+            "region.rebalance",
+            format!(
+                "must be from 200ms to 1h, not {}",
+                crate::config::units::format_duration(rebalance)
+            ),
         );
     }
     Region {
         name: raw.name,
         share: share.unwrap_or(1.0),
-        rebalance: positive(raw.rebalance, REBALANCE, "region.rebalance", problems),
+        rebalance,
     }
 }

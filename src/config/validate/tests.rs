@@ -908,10 +908,6 @@ fn what_does_not_exist_yet_is_refused() {
             &rule("concurrency: 4"),
             "limits.rules[0].concurrency: not supported yet; leave it out",
         ),
-        (
-            "region: { name: eu, share: 0.7 }",
-            "region: not supported yet; leave it out",
-        ),
     ]);
     each_is_accepted(&["trusted_proxies: []"]);
 }

@@ -15,7 +15,7 @@ use super::{PostgresError, SILENCE, connect, within};
 mod tests;
 
 /// Number, name and text of each file in `migrations/`.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "rate limit rule",
@@ -35,6 +35,11 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         4,
         "rule version",
         include_str!("../../../migrations/0004_rule_version.sql"),
+    ),
+    (
+        5,
+        "region",
+        include_str!("../../../migrations/0005_region.sql"),
     ),
 ];
 

@@ -4,13 +4,15 @@
 //! request. Below it, [`listen`] hears of changes, [`load`] reads rows, [`row`] tells the good
 //! from the bad, [`notes`] names those, [`version`] knows what was missed, and [`saved`] keeps the
 //! last good rules for a start without the database. [`migrate`] makes the tables and [`probe`]
-//! looks at them, each for a command of its own.
+//! looks at them, each for a command of its own. [`region`] has nothing to do with rules: it keeps
+//! what regions that share every limit tell each other.
 
 pub mod listen;
 pub mod load;
 pub mod migrate;
 pub mod notes;
 pub mod probe;
+pub mod region;
 pub mod row;
 pub mod saved;
 pub mod service;
