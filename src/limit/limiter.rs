@@ -397,7 +397,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             id,
             rule: *rule,
             cost,
-            node: self.node_for(key, rule, cost),
+            node: self.node_for(key, id, rule, cost),
             part: None,
         }
     }

@@ -42,32 +42,53 @@ pub fn seed(level: f64, count: u32) -> f64 {
     level / f64::from(count.max(1))
 }
 
-/// Whose turn it is among a bucket's parts.
+/// Keys that take turns apart from each other. Two keys that were asked for in step would share one
+/// counter badly: each would see every other part alone.
+const PLACES: usize = 64;
+
+/// Whose turn it is among a bucket's parts. A call takes one turn, and whoever only wants to know where
+/// it would go takes none: with two turns a call, only every other part of an even number would be
+/// asked.
 #[derive(Debug)]
-pub struct Turns(AtomicU32);
+pub struct Turns(Box<[AtomicU32]>);
 
 impl Turns {
     /// Begins at `start`; a random number, so that gateways do not go in step.
     pub fn new(start: u32) -> Self {
-        Self(AtomicU32::new(start))
+        let begin = |place| AtomicU32::new(start.wrapping_add(place));
+        Self((0..PLACES as u32).map(begin).collect())
     }
 
-    /// The part that the next call asks, of `count`.
-    pub fn next(&self, count: u32) -> u32 {
-        self.0.fetch_add(1, Ordering::Relaxed) % count.max(1)
+    /// Takes the turn of a call for the key with this hash.
+    pub fn next(&self, key: u64) -> Turn {
+        Turn(self.place(key).fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The one other part to ask where `part` gave too little; none where there is no other.
-    pub fn other(&self, part: u32, count: u32) -> Option<u32> {
-        if count <= 1 {
-            return None;
-        }
-        // The one whose turn it is, unless that is the same.
-        let next = self.next(count);
-        Some(if next == part % count {
-            (next + 1) % count
-        } else {
-            next
-        })
+    /// The turn that the next call takes.
+    pub fn peek(&self, key: u64) -> Turn {
+        Turn(self.place(key).load(Ordering::Relaxed))
+    }
+
+    fn place(&self, key: u64) -> &AtomicU32 {
+        &self.0[(key % PLACES as u64) as usize]
+    }
+}
+
+/// One call's turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn(u32);
+
+impl Turn {
+    /// The part that is asked, of `count`.
+    pub fn part(self, count: u32) -> u32 {
+        self.0 % count.max(1)
+    }
+
+    /// One of `others` instead, where that part will not do. Not the next one after it: that one would
+    /// have the calls of all parts that are away beside its own.
+    pub fn instead<T: Copy>(self, others: &[T]) -> Option<T> {
+        // Knuth's multiplicative hash: turns that lie a round apart fall on all others alike.
+        let spread = (self.0.wrapping_mul(2_654_435_769) >> 8) as usize;
+        others.get(spread.checked_rem(others.len())?).copied()
     }
 }

@@ -138,7 +138,7 @@ pub enum StoreError {
     /// This one key holds something that is no bucket. Other keys are not touched by it.
     #[error("the key holds no bucket: {0}")]
     WrongType(String),
-    /// The key lives on another node. This one did nothing.
+    /// The key lives on another node, or on none. This one did nothing, and is not to blame.
     #[error("the key is not on this node: {0}")]
     Moved(String),
     /// The answer is not of the script's form.

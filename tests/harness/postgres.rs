@@ -1,7 +1,6 @@
 //! A PostgreSQL server of a test's own.
 
-use super::process::send_signal;
-use super::{PATIENCE, Process, eventually, free_port};
+use super::{PATIENCE, Process, eventually, free_port, send_signal};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;

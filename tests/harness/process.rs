@@ -1,5 +1,6 @@
 //! A child process whose output goes to files and which does not outlive its test.
 
+use super::send_signal;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -107,13 +108,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// By the shell's own `kill`, which needs no package.
-pub fn send_signal(process: u32, name: &str) {
-    let status = Command::new("sh")
-        .args(["-c", &format!("kill -{name} {process}")])
-        .status()
-        .unwrap();
-    assert!(status.success(), "kill -{name} {process}: {status}");
 }

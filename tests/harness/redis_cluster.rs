@@ -5,7 +5,7 @@ use super::{Redis, eventually};
 /// How long a node is silent before the others begin to look for another one.
 const NODE_TIMEOUT_MS: &str = "1000";
 
-/// The nodes; those below `primaries` were made primaries, each followed by its replica so many
+/// The nodes; with replicas those below `primaries` were made primaries, each followed by its replica so many
 /// places later.
 pub struct Cluster {
     pub nodes: Vec<Redis>,
@@ -20,7 +20,18 @@ impl Cluster {
 
     /// So many primaries with a replica each, and further settings of every node.
     pub fn of(primaries: usize, settings: &[&str]) -> Self {
-        let nodes: Vec<Redis> = (0..2 * primaries).map(|_| Self::node(settings)).collect();
+        Self::make(primaries, primaries, |_| Self::node(settings))
+    }
+
+    /// Three primaries alone.
+    pub fn without_replicas() -> Self {
+        Self::make(3, 0, |_| Self::node(&[]))
+    }
+
+    /// So many primaries, the first of them with a replica, of nodes that `node` starts.
+    pub fn make(primaries: usize, replicas: usize, node: impl Fn(usize) -> Redis) -> Self {
+        let all = primaries + replicas;
+        let nodes: Vec<Redis> = (0..all).map(node).collect();
         let cluster = Self { nodes, primaries };
         let share = 16_384 / primaries;
         for (number, node) in cluster.nodes.iter().enumerate() {
@@ -39,12 +50,9 @@ impl Cluster {
         }
         eventually("every node knows every other", || {
             let known = |node: &Redis| node.query::<String>(&["CLUSTER", "NODES"]).lines().count();
-            cluster
-                .nodes
-                .iter()
-                .all(|node| known(node) == 2 * primaries)
+            cluster.nodes.iter().all(|node| known(node) == all)
         });
-        for number in 0..primaries {
+        for number in 0..replicas {
             let id = cluster.id(number);
             cluster.nodes[primaries + number].query::<()>(&["CLUSTER", "REPLICATE", &id]);
         }
@@ -61,11 +69,14 @@ impl Cluster {
         });
         // Every node lists the replicas, too.
         eventually("replicas are known to all", || {
-            let replicas = |node: &Redis| {
+            let known_replicas = |node: &Redis| {
                 let nodes: String = node.query(&["CLUSTER", "NODES"]);
                 nodes.lines().filter(|line| line.contains("slave")).count()
             };
-            cluster.nodes.iter().all(|node| replicas(node) == primaries)
+            cluster
+                .nodes
+                .iter()
+                .all(|node| known_replicas(node) == replicas)
         });
         cluster
     }

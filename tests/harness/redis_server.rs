@@ -1,15 +1,20 @@
 //! A Redis server of a test's own.
 
-use super::process::send_signal;
-use super::{PATIENCE, eventually, free_port};
+use super::{PATIENCE, eventually, free_port, send_signal};
 use redis::FromRedisValue;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// The key of a bucket; names are taken as they are.
 pub fn bucket_key(tenant: &str, route: &str) -> String {
     format!("rl:{{{tenant}}}:{route}")
+}
+
+/// The program that tests run as Redis: `AFORO_TEST_REDIS`, as `valkey-server`, or what is usual.
+pub fn program() -> PathBuf {
+    std::env::var_os("AFORO_TEST_REDIS").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
 pub struct Redis {
@@ -143,6 +148,24 @@ impl Redis {
         seconds * 1_000 + micros / 1_000
     }
 
+    /// How often scripts were run.
+    pub fn script_calls(&self) -> u64 {
+        let stats: String = self.query(&["INFO", "commandstats"]);
+        let scripts = stats
+            .lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_eval"));
+        scripts
+            .filter_map(|line| {
+                line.split_once("calls=")?
+                    .1
+                    .split(',')
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            })
+            .sum()
+    }
+
     /// Writes a bucket as another gateway does: so many tokens, so many milliseconds ago.
     pub fn set_bucket(&self, key: &str, tokens: f64, age_ms: i64) {
         let tokens = tokens.to_string();
@@ -158,7 +181,7 @@ impl Redis {
 
     /// Whether it answers within the deadline; not where it ended, as for a port that is taken.
     fn try_start(&mut self) -> bool {
-        let mut server = Command::new("redis-server")
+        let mut server = Command::new(program())
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
             .args(["--save", "", "--appendonly", "no"])
             .arg("--dir")
@@ -168,7 +191,7 @@ impl Redis {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap_or_else(|error| panic!("redis-server: {error}"));
+            .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
         let mut ended = false;
         eventually("redis-server answers", || {
             ended = server.try_wait().unwrap().is_some();

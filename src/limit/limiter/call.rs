@@ -84,12 +84,12 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
 
     /// Puts tokens back into their bucket. Done once: who cannot know whether they arrived does not
     /// send them again.
-    pub(super) fn give_back(self: &Arc<Self>, name: Name, question: Question, tokens: u32) {
+    pub(super) fn give_back(self: &Arc<Self>, name: Name, mut question: Question, tokens: u32) {
         let (way, opened) = self.watches[question.node].way(self.clock.now());
         if opened {
             self.begin_to_probe(question.node);
         }
-        let call = (way != Way::Away).then(|| self.send_back(&name, &question, tokens));
+        let call = (way != Way::Away).then(|| self.send_back(&name, &mut question, tokens));
         let Some(Call::Waiting(reply)) = call else {
             self.counters.leased.expired.add(u64::from(tokens));
             return;
@@ -137,7 +137,26 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                     self.settle_grant(name, question, errand, &grant, sent);
                 }
             }
-            Err(error) => self.settle_error(&question, errand, &error),
+            Err(error) => {
+                let carried = errand.carried;
+                self.settle_error(&question, errand, &error);
+                if carried > 0 {
+                    self.settle_carried(&name, question, carried);
+                }
+            }
+        }
+    }
+
+    /// Takes in what the first part of a split bucket granted, where the second one that was asked for
+    /// the rest failed.
+    fn settle_carried(self: &Arc<Self>, name: &Name, question: Question, carried: u32) {
+        let now = self.clock.now();
+        let terms = self.terms(&question.rule, question.cost);
+        let carried = self
+            .keys
+            .with(question.id, |entry| entry.too_late(carried, &terms, now));
+        if let Some(after) = carried {
+            self.take_in(name, question, &after);
         }
     }
 
@@ -203,9 +222,13 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             StoreError::Busy(_) => Without::Asking,
             StoreError::WrongType(_) | StoreError::Moved(_) => {
                 if self.complaints.may_speak(now) {
-                    warn!("a request was decided on this gateway's share: {error}");
+                    warn!("a request was decided without the store: {error}");
                 }
-                Without::Asking
+                match error {
+                    // A slot that nobody serves is as good as a node that is away.
+                    StoreError::Moved(_) => Without::Store,
+                    _ => Without::Asking,
+                }
             }
             _ => Without::Store,
         };

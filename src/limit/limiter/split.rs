@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::limit::bucket::wait_for;
-use crate::limit::shard;
+use crate::limit::shard::{self, Turn};
 
 /// One part of a bucket.
 #[derive(Clone, Copy)]
@@ -28,23 +28,34 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         }
     }
 
-    /// The node whose watch says whether anybody may wait: where the bucket is split, one that is
-    /// well, if any of its nodes is.
-    pub(super) fn node_for(self: &Arc<Self>, key: &BucketKey<'_>, rule: &Rule, cost: u32) -> usize {
+    /// The node whose watch says whether anybody may wait: where the bucket is split, that of the part
+    /// which the next call asks.
+    pub(super) fn node_for(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        id: KeyId,
+        rule: &Rule,
+        cost: u32,
+    ) -> usize {
         match self.parts(rule, cost) {
             1 => self.store.node_of(key),
-            parts => self.well(key, parts).1,
+            parts => {
+                let turn = self.turns.peek(id.short());
+                self.well(key, turn, parts, None).1
+            }
         }
     }
 
-    /// The next part whose node is well, with its node; if there is none, the next one.
-    fn well(self: &Arc<Self>, key: &BucketKey<'_>, parts: u32) -> (u32, usize) {
-        let first = self.turns.next(parts);
+    /// The part whose turn it is, with its node, if that is well and not the part that was asked
+    /// `before`; otherwise another one that is, if there is any.
+    fn well(
+        self: &Arc<Self>,
+        key: &BucketKey<'_>,
+        turn: Turn,
+        parts: u32,
+        before: Option<u32>,
+    ) -> (u32, usize) {
         let now = self.clock.now();
-        let mut turns = (0..parts).map(|turn| {
-            let part = (first + turn) % parts;
-            (part, self.store.node_of_part(key, part))
-        });
         let is_well = |node: usize| {
             let (way, opened) = self.watches[node].way(now);
             if opened {
@@ -52,11 +63,14 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             }
             way == Way::Wait
         };
-        let next = turns.next().unwrap_or_default();
-        if is_well(next.1) {
-            return next;
+        let of = |part| (part, self.store.node_of_part(key, part));
+        let first = of(turn.part(parts));
+        if Some(first.0) != before && is_well(first.1) {
+            return first;
         }
-        turns.find(|(_, node)| is_well(*node)).unwrap_or(next)
+        let others = (0..parts).filter(|part| *part != first.0 && Some(*part) != before);
+        let others: Vec<_> = others.map(of).filter(|(_, node)| is_well(*node)).collect();
+        turn.instead(&others).unwrap_or(first)
     }
 
     /// Hands a call to the store, and notes in `question` which part and node are asked.
@@ -71,13 +85,9 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         if parts == 1 {
             return self.store.take(&key, rule, &ask);
         }
-        let (number, node) = match question.part.filter(|_| errand.second) {
-            Some(first) => {
-                let other = self.turns.other(first.number, parts).unwrap_or(0);
-                (other, self.store.node_of_part(&key, other))
-            }
-            None => self.well(&key, parts),
-        };
+        let before = question.part.filter(|_| errand.second);
+        let turn = self.turns.next(question.id.short());
+        let (number, node) = self.well(&key, turn, parts, before.map(|part| part.number));
         question.part = Some(Part { number, of: parts });
         question.node = node;
         let of_part = shard::part(rule, parts);
@@ -100,19 +110,21 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         self.store.take_part(&key, number, &of_part, &ask)
     }
 
-    /// Hands tokens back to the store.
+    /// Hands tokens back to the store, and notes in `question` which node they go to.
     pub(super) fn send_back(
         self: &Arc<Self>,
         name: &Name,
-        question: &Question,
+        question: &mut Question,
         tokens: u32,
     ) -> Call {
         let (key, rule) = (name.key(), &question.rule);
         match self.parts(rule, question.cost) {
             1 => self.store.give_back(&key, rule, tokens),
             parts => {
-                let (part, _) = self.well(&key, parts);
+                let turn = self.turns.next(question.id.short());
+                let (part, node) = self.well(&key, turn, parts, None);
                 let of_part = shard::part(rule, parts);
+                question.node = node;
                 self.store.give_back_part(&key, part, &of_part, tokens)
             }
         }

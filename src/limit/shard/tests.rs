@@ -25,18 +25,39 @@ fn as_many_parts_as_hold_fifty_tokens_and_two_requests_each() {
 }
 
 #[test]
-fn the_other_part_is_another_one_and_a_whole_has_none() {
-    let turns = Turns::new(u32::MAX - 2);
-    for count in 2..12 {
-        for _ in 0..50 {
-            let part = turns.next(count);
-            let other = turns.other(part, count).expect("another part");
-            assert!(part < count && other < count && other != part);
-        }
+fn who_only_looks_takes_no_turn_and_keys_do_not_take_each_others() {
+    let turns = Turns::new(7);
+    assert_eq!(turns.peek(1).part(10), turns.next(1).part(10));
+    let before = turns.peek(1).part(10);
+    for _ in 0..5 {
+        turns.peek(1);
+        turns.next(2);
     }
-    assert_eq!(turns.other(0, 1), None);
-    assert_eq!(turns.next(1), 0);
-    assert_eq!(turns.next(0), 0);
+    assert_eq!(turns.peek(1).part(10), before);
+    assert_eq!((turns.next(3).part(1), turns.next(3).part(0)), (0, 0));
+}
+
+#[test]
+fn the_calls_of_parts_that_are_away_fall_on_all_others_alike() {
+    let turns = Turns::new(u32::MAX - 5_000);
+    let others = [3, 4, 5, 6, 7, 8, 9];
+    let mut asked = [0_u32; 10];
+    for _ in 0..10_000 {
+        let turn = turns.next(0);
+        let part = turn.part(10);
+        let part = if part < 3 {
+            turn.instead(&others).expect("another part")
+        } else {
+            part
+        };
+        asked[part as usize] += 1;
+    }
+    assert_eq!(asked[..3], [0; 3]);
+    let even = 10_000 / 7;
+    for times in &asked[3..] {
+        assert!(times.abs_diff(even) < even / 10, "{asked:?}");
+    }
+    assert_eq!(turns.next(0).instead::<u32>(&[]), None);
 }
 
 proptest! {
@@ -81,11 +102,11 @@ proptest! {
         rounds in 1_u32..20,
     ) {
         // The turn that wraps around may skip parts, once in four thousand million calls.
-        prop_assume!(start < u32::MAX - count * rounds);
+        prop_assume!(start < u32::MAX - count * rounds - 64);
         let turns = Turns::new(start);
         let mut asked = vec![0; count as usize];
         for _ in 0..count * rounds {
-            asked[turns.next(count) as usize] += 1;
+            asked[turns.next(0).part(count) as usize] += 1;
         }
         prop_assert!(asked.iter().all(|times| *times == rounds));
     }

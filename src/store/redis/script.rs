@@ -121,6 +121,8 @@ pub(super) fn read_error(error: &RedisError) -> StoreError {
     } else if [ServerErrorKind::Moved, ServerErrorKind::Ask]
         .map(Into::into)
         .contains(&error.kind())
+        // CLUSTERDOWN, but of this one slot: the node serves its others.
+        || text.contains("Hash slot not served")
     {
         StoreError::Moved(text)
     } else if text.contains("WRONGTYPE") {
