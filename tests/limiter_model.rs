@@ -38,6 +38,10 @@ struct State {
     bucket: Bucket,
     /// Where it is split.
     parts: HashMap<u32, Bucket>,
+    /// How often each part was asked.
+    asked: HashMap<u32, u32>,
+    /// Parts below this are on nodes that are away.
+    away: u32,
     random: fastrand::Rng,
     /// Of so many answers one is lost.
     lost: Option<u32>,
@@ -52,6 +56,8 @@ impl Central {
         let state = State {
             bucket: Bucket::new(rule, None, clock.now()),
             parts: HashMap::new(),
+            asked: HashMap::new(),
+            away: 0,
             random: fastrand::Rng::with_seed(seed),
             lost: None,
             calls: 0,
@@ -128,7 +134,18 @@ impl BucketStore for Central {
 
     fn take_part(&self, _key: &BucketKey<'_>, part: u32, rule: &Rule, ask: &Ask) -> Call {
         let (rule, ask) = (*rule, *ask);
+        {
+            let mut state = self.0.lock();
+            *state.asked.entry(part).or_default() += 1;
+            if part < state.away {
+                return Call::Done(Err(StoreError::Unsent("by the test".to_owned())));
+            }
+        }
         self.call_part(part, rule, move |bucket, now| bucket.take(&rule, &ask, now))
+    }
+
+    fn node_of_part(&self, _key: &BucketKey<'_>, part: u32) -> usize {
+        part as usize
     }
 
     fn give_back_part(&self, _key: &BucketKey<'_>, part: u32, rule: &Rule, tokens: u32) -> Call {
@@ -560,7 +577,7 @@ fn two_hot() -> Vec<f64> {
 async fn a_bucket_in_ten_parts_is_one_limit() {
     for (capacity, refill) in [(40_000, 20_000.0), (2_000, 20_000.0)] {
         for (shape, weights) in [("even", even()), ("two hot", two_hot())] {
-            for times in [0.95, 1.05, 2.0] {
+            for times in [0.95, 2.0] {
                 // Two gateways with calls of two milliseconds cannot keep up with parts that are
                 // full in ten; see `over_the_limit_the_cluster_admits_what_one_bucket_would`.
                 if capacity == 2_000 && shape == "two hot" {
@@ -577,13 +594,14 @@ async fn a_bucket_in_ten_parts_is_one_limit() {
                 let before = cluster
                     .run(times * refill, &weights, Duration::from_secs_f64(warm))
                     .await;
-                let time = Duration::from_secs(2);
+                // Levels go up and down by some hundred tokens: that much is no error of the rate.
+                let time = Duration::from_secs(4);
                 let run = cluster.run(times * refill, &weights, time).await;
                 let mut ideal = Bucket::new(&rule, None, began);
                 before.ideal(&mut ideal, &rule, 1);
                 let error = run.tokens() / run.ideal(&mut ideal, &rule, 1) - 1.0;
                 let what = format!("{capacity}/{refill} × {times} {shape}: {error:+.4}");
-                eprintln!("{what}");
+                assert!(error.abs() <= 0.01, "{what}");
                 let excess = before.excess(&rule).max(run.excess(&rule));
                 assert!(excess <= cluster.slack() + 1e-6, "{what}: {excess}");
                 let state = cluster.central.0.lock();
@@ -591,6 +609,37 @@ async fn a_bucket_in_ten_parts_is_one_limit() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_gateway_goes_round_all_parts() {
+    let rule = rule(4_000, 2_000.0).with_shards(10);
+    for per_second in [40.0, 1_500.0] {
+        let mut cluster = Cluster::new(rule, 1, 13);
+        cluster
+            .run(per_second, &one_hot(), Duration::from_secs(5))
+            .await;
+        let state = cluster.central.0.lock();
+        let most = state.asked.values().max().unwrap();
+        let least = state.asked.values().min().unwrap();
+        assert_eq!(state.asked.len(), 10, "{:?}", state.asked);
+        assert!(most - least <= 2, "{:?}", state.asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_are_away_leave_the_others_limit_whole() {
+    let rule = rule(4_000, 2_000.0).with_shards(10);
+    let mut cluster = Cluster::new(rule, 1, 14);
+    cluster.central.0.lock().away = 3;
+    cluster.run(1_250.0, &even(), Duration::from_secs(6)).await;
+    // By now nobody asks the nodes that are away: seven tenths of the limit are left, and all of them
+    // are found.
+    let run = cluster.run(1_250.0, &even(), Duration::from_secs(4)).await;
+    let share = run.admitted.len() as f64 / run.requests as f64;
+    assert!(share > 0.999, "{share}");
+    let fallback = |decision: &&Decision| decision.source == Source::Fallback;
+    assert_eq!(run.decided.iter().filter(fallback).count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

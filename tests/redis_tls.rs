@@ -3,9 +3,9 @@
 
 mod harness;
 
-use harness::{Config, Gateway, Process, Redis, Upstream, eventually, free_port};
+use harness::{Config, Gateway, Redis, Upstream, check, eventually, free_port};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -125,22 +125,6 @@ impl Secret {
     fn url(&self) -> String {
         format!("rediss://127.0.0.1:{}", self.port)
     }
-}
-
-/// What `check --connect` prints, and whether it liked it.
-fn check(url: &str, keys: &str) -> (bool, String) {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("aforo.yaml");
-    let config = Config::with_upstream_address("127.0.0.1:9").redis_url(url, 1, keys);
-    let yaml = config
-        .yaml()
-        .replace("{listen}", "127.0.0.1:1")
-        .replace("{admin}", "127.0.0.1:2");
-    fs::write(&file, yaml).unwrap();
-    let path: &Path = &file;
-    let (process, status) =
-        Process::run_aforo(&["check", "--connect", "-c", path.to_str().unwrap()]);
-    (status.success(), process.stdout() + &process.stderr())
 }
 
 /// Checks that the complaint is one line that says so.

@@ -3,19 +3,18 @@
 //!
 //! At the true rate, with a budget that no reply of a busy machine exceeds: what is judged is who
 //! counts right, not how fast this machine is. A slow one sends what is due late, and the ideal bucket
-//! sees the same requests. `load/shards` measures the same with the usual budget.
+//! sees the same requests. `tests/redis_failover.rs` runs with the usual one.
 #![allow(clippy::unwrap_used)]
 
+mod fleet;
 mod harness;
-#[path = "../load/shards/run.rs"]
-mod run;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aforo::limit::Rule;
+use fleet::{Fleet, Flow};
 use harness::Cluster;
-use run::{Fleet, Flow};
 
 const WARM: Duration = Duration::from_millis(1_500);
 const TIME: Duration = Duration::from_secs(4);
@@ -30,7 +29,7 @@ fn twenty_thousand_a_second_in_ten_parts_over_three_nodes() {
         .unwrap();
     let cluster = Cluster::without_replicas();
     let fleet = Arc::new(runtime.block_on(Fleet::start(&cluster.url(), PATIENT, 10_000)));
-    for (shape, hot) in [("even", run::GATEWAYS), ("two-hot", 2)] {
+    for (shape, hot) in [("even", fleet::GATEWAYS), ("two-hot", 2)] {
         for times in [0.95, 2.0] {
             let flow = Flow {
                 tenant: format!("{shape}-{}", (times * 100.0) as u32),
@@ -46,7 +45,13 @@ fn twenty_thousand_a_second_in_ten_parts_over_three_nodes() {
                 }
             }
             let before: Vec<u64> = cluster.nodes.iter().map(|n| n.script_calls()).collect();
-            let judged = fleet.run(&runtime, &[flow.clone()], (WARM, TIME), empty, |_| {});
+            let judged = fleet.run(
+                &runtime,
+                std::slice::from_ref(&flow),
+                (WARM, TIME),
+                empty,
+                |_| {},
+            );
             let judged = &judged[0];
             let calls = cluster
                 .nodes

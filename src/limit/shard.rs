@@ -61,12 +61,18 @@ impl Turns {
 
     /// Takes the turn of a call for the key with this hash.
     pub fn next(&self, key: u64) -> Turn {
-        Turn(self.place(key).fetch_add(1, Ordering::Relaxed))
+        Turn {
+            number: self.place(key).fetch_add(1, Ordering::Relaxed),
+            seed: key,
+        }
     }
 
     /// The turn that the next call takes.
     pub fn peek(&self, key: u64) -> Turn {
-        Turn(self.place(key).load(Ordering::Relaxed))
+        Turn {
+            number: self.place(key).load(Ordering::Relaxed),
+            seed: key,
+        }
     }
 
     fn place(&self, key: u64) -> &AtomicU32 {
@@ -76,19 +82,35 @@ impl Turns {
 
 /// One call's turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn(u32);
+pub struct Turn {
+    number: u32,
+    /// Of the key.
+    seed: u64,
+}
 
 impl Turn {
-    /// The part that is asked, of `count`.
+    /// The part that is asked, of `count`. Each round asks every part once, and begins at another one:
+    /// gateways that happen to ask the same part at the same moment would do so round after round
+    /// (simulated with parts that fill in 100 ms, at 95 % of the limit: 0.9 % rejected, and 0.1 %
+    /// with this).
     pub fn part(self, count: u32) -> u32 {
-        self.0 % count.max(1)
+        let count = count.max(1);
+        let (round, place) = (self.number / count, self.number % count);
+        (place + mixed(self.seed ^ u64::from(round)) % count) % count
     }
 
     /// One of `others` instead, where that part will not do. Not the next one after it: that one would
     /// have the calls of all parts that are away beside its own.
     pub fn instead<T: Copy>(self, others: &[T]) -> Option<T> {
-        // Knuth's multiplicative hash: turns that lie a round apart fall on all others alike.
-        let spread = (self.0.wrapping_mul(2_654_435_769) >> 8) as usize;
-        others.get(spread.checked_rem(others.len())?).copied()
+        let any = mixed(self.seed ^ u64::from(self.number)) as usize;
+        others.get(any.checked_rem(others.len())?).copied()
     }
+}
+
+/// A number that looks random for each other seed: SplitMix64, the upper bits.
+fn mixed(seed: u64) -> u32 {
+    let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed >> 40) as u32
 }

@@ -149,6 +149,16 @@ impl Gateway {
         self.metrics().get(series)
     }
 
+    /// Decisions so far, and how many of them took longer than this bound of the histogram, in seconds
+    /// as it writes them.
+    #[track_caller]
+    pub fn decisions_over(&self, bound: &str) -> (f64, f64) {
+        let metrics = self.metrics();
+        let all = metrics.get("aforo_decision_seconds_count");
+        let within = metrics.get(&format!("aforo_decision_seconds_bucket{{le=\"{bound}\"}}"));
+        (all, all - within)
+    }
+
     pub fn signal(&self, name: &str) {
         self.process.signal(name);
     }

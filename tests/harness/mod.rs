@@ -8,9 +8,11 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
 
 mod cable;
+mod check;
 mod client;
 mod config;
 mod curl;
+mod documented;
 mod gateway;
 mod http1;
 mod load;
@@ -20,15 +22,18 @@ mod postgres;
 mod process;
 mod redis_cluster;
 mod redis_server;
+mod sentinel;
 mod signal;
 mod tls;
 mod upstream;
 mod wait;
 
 pub use cable::Cable;
+pub use check::check;
 pub use client::{Client, Response};
 pub use config::{Config, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Store};
 pub use curl::{Curled, curl, curl_tls};
+pub use documented::documented_user;
 pub use gateway::{Gateway, Ports};
 pub use load::{Load, Report, burst};
 pub use metrics::Metrics;
@@ -37,6 +42,7 @@ pub use postgres::{ANNOUNCED, Postgres, Session};
 pub use process::Process;
 pub use redis_cluster::Cluster;
 pub use redis_server::{Redis, bucket_key, program as redis_program};
+pub use sentinel::{Group, Sentinel};
 pub use signal::send_signal;
 pub use tls::{Authority, Files, TlsClient, TlsConnection};
 pub use upstream::{Answer, Seen, Upstream};

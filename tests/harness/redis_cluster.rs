@@ -1,6 +1,7 @@
 //! A Redis cluster of a test's own: primaries with a replica each.
 
-use super::{Redis, eventually};
+use super::{Redis, eventually, free_port};
+use std::collections::HashMap;
 
 /// How long a node is silent before the others begin to look for another one.
 const NODE_TIMEOUT_MS: &str = "1000";
@@ -10,6 +11,8 @@ const NODE_TIMEOUT_MS: &str = "1000";
 pub struct Cluster {
     pub nodes: Vec<Redis>,
     primaries: usize,
+    /// Where nodes with TLS speak it, by their plain ports.
+    tls_ports: HashMap<u16, u16>,
 }
 
 impl Cluster {
@@ -20,19 +23,46 @@ impl Cluster {
 
     /// So many primaries with a replica each, and further settings of every node.
     pub fn of(primaries: usize, settings: &[&str]) -> Self {
-        Self::make(primaries, primaries, |_| Self::node(settings))
+        Self::make(primaries, primaries, |_| (Self::node(settings), None))
     }
 
     /// Three primaries alone.
     pub fn without_replicas() -> Self {
-        Self::make(3, 0, |_| Self::node(&[]))
+        Self::make(3, 0, |_| (Self::node(&[]), None))
     }
 
-    /// So many primaries, the first of them with a replica, of nodes that `node` starts.
-    pub fn make(primaries: usize, replicas: usize, node: impl Fn(usize) -> Redis) -> Self {
+    /// Three primaries and three replicas that speak TLS to each other, and plainly to the test. `tls`
+    /// gives the certificates as words of the command line.
+    pub fn with_tls(tls: &[&str]) -> Self {
+        Self::make(3, 3, |_| {
+            let port = free_port();
+            let shown = port.to_string();
+            let mut settings = vec!["--tls-port", &shown, "--tls-cluster", "yes"];
+            settings.extend(["--tls-replication", "yes"]);
+            settings.extend(tls);
+            (Self::node(&settings), Some(port))
+        })
+    }
+
+    /// So many primaries, the first of them with a replica, of nodes that `node` starts; with the port
+    /// at which they speak TLS, if they do.
+    fn make(
+        primaries: usize,
+        replicas: usize,
+        node: impl Fn(usize) -> (Redis, Option<u16>),
+    ) -> Self {
         let all = primaries + replicas;
-        let nodes: Vec<Redis> = (0..all).map(node).collect();
-        let cluster = Self { nodes, primaries };
+        let (mut nodes, mut tls_ports) = (Vec::new(), HashMap::new());
+        for number in 0..all {
+            let (node, tls) = node(number);
+            tls_ports.extend(tls.map(|tls| (node.port(), tls)));
+            nodes.push(node);
+        }
+        let cluster = Self {
+            nodes,
+            primaries,
+            tls_ports,
+        };
         let share = 16_384 / primaries;
         for (number, node) in cluster.nodes.iter().enumerate() {
             let epoch = (number + 1).to_string();
@@ -105,7 +135,7 @@ impl Cluster {
     /// Brings a node into the cluster, without slots.
     pub fn meet(&self, node: &Redis) {
         if node.port() != self.nodes[0].port() {
-            let port = self.nodes[0].port().to_string();
+            let port = self.port(&self.nodes[0]).to_string();
             node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
         }
     }
@@ -120,9 +150,21 @@ impl Cluster {
             .nodes
             .iter()
             .take(3)
-            .map(|node| format!("127.0.0.1:{}", node.port()))
+            .map(|node| format!("127.0.0.1:{}", self.port(node)))
             .collect();
-        format!("redis+cluster://{}", hosts.join(","))
+        let tls = if self.tls_ports.is_empty() { "" } else { "s" };
+        format!("redis{tls}+cluster://{}", hosts.join(","))
+    }
+
+    /// The URL for a user.
+    pub fn url_of(&self, user: &str) -> String {
+        self.url().replace("://", &format!("://{user}@"))
+    }
+
+    /// Where the cluster and its clients reach a node.
+    fn port(&self, node: &Redis) -> u16 {
+        let tls = self.tls_ports.get(&node.port());
+        tls.copied().unwrap_or(node.port())
     }
 
     /// The slot of a key.

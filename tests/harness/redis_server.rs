@@ -148,6 +148,19 @@ impl Redis {
         seconds * 1_000 + micros / 1_000
     }
 
+    /// What it is, as `Redis 7.0.15` or `Valkey 9.0.0`.
+    pub fn name(&self) -> String {
+        let info: String = self.query(&["INFO", "server"]);
+        let of = |field: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(field))?;
+            Some(line.trim().to_owned())
+        };
+        of("valkey_version:").map_or_else(
+            || format!("Redis {}", of("redis_version:").unwrap()),
+            |version| format!("Valkey {version}"),
+        )
+    }
+
     /// How often scripts were run.
     pub fn script_calls(&self) -> u64 {
         let stats: String = self.query(&["INFO", "commandstats"]);

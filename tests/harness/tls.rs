@@ -41,6 +41,25 @@ impl Files {
         )
     }
 
+    /// As words of a Redis server's command line; it believes this authority, and asks clients for
+    /// certificates, or not.
+    pub fn redis(&self, authority: &Authority, asks: bool) -> Vec<String> {
+        let path = |path: &Path| path.display().to_string();
+        let words = [
+            ("--tls-cert-file", path(&self.cert)),
+            ("--tls-key-file", path(&self.key)),
+            ("--tls-ca-cert-file", path(&authority.file())),
+            (
+                "--tls-auth-clients",
+                if asks { "yes" } else { "no" }.to_owned(),
+            ),
+        ];
+        words
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value])
+            .collect()
+    }
+
     pub fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_file(&self.cert).unwrap()
     }

@@ -488,6 +488,8 @@ async fn a_rule_may_be_open_or_closed_without_the_store() {
     for answer in [
         Answer::TurnsDown(no_way()),
         Answer::Fails(AT_ONCE, refuses()),
+        // No node serves its slot.
+        Answer::Fails(AT_ONCE, StoreError::Moved("MOVED 1 h:1".to_owned())),
         Answer::After(TOO_LATE, 1),
     ] {
         let limiter = limiter(answer, 20);

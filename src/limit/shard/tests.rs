@@ -104,10 +104,11 @@ proptest! {
         // The turn that wraps around may skip parts, once in four thousand million calls.
         prop_assume!(start < u32::MAX - count * rounds - 64);
         let turns = Turns::new(start);
-        let mut asked = vec![0; count as usize];
+        let mut asked = vec![0_u32; count as usize];
         for _ in 0..count * rounds {
             asked[turns.next(0).part(count) as usize] += 1;
         }
-        prop_assert!(asked.iter().all(|times| *times == rounds));
+        // The first round may begin, and the last one end, within.
+        prop_assert!(asked.iter().all(|times| times.abs_diff(rounds) <= 1), "{asked:?}");
     }
 }

@@ -291,7 +291,7 @@ impl Server {
         let mut missing = self.missing.clone();
         if self.is_cluster {
             missing.push(format!(
-                "{address} is a node of a cluster, which redis+cluster:// is the scheme for"
+                "{address} is a member of a cluster: redis+cluster:// is its scheme"
             ));
         }
         let lines = missing.iter().map(|what| format!("\n  missing: {what}"));

@@ -58,6 +58,8 @@ impl Refusal {
             || text.contains("ACL failure")
         {
             Self::Rights(text)
+        } else if is(ServerErrorKind::Moved) {
+            Self::Kind("this server is a member of a cluster: redis+cluster:// is its scheme")
         } else if text.contains("compiling script") {
             Self::TooOld(text)
         } else if text.contains("certificate")

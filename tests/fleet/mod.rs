@@ -1,5 +1,8 @@
 //! Twenty gateways' limiters and tenants who ask for a part or a multiple of what they may: each
-//! decision recorded, and held against one ideal bucket. Shared by the load test and `tests/shards.rs`.
+//! decision recorded, and held against one ideal bucket.
+
+// Each test crate uses its own part of this.
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,9 +18,9 @@ use tokio::runtime::Runtime;
 use self::windows::{Admission, worst};
 
 #[allow(dead_code)]
-#[path = "../kit/open_loop.rs"]
+#[path = "../../load/kit/open_loop.rs"]
 mod open_loop;
-#[path = "../../tests/windows/mod.rs"]
+#[path = "../windows/mod.rs"]
 mod windows;
 
 pub const GATEWAYS: usize = 20;
@@ -60,10 +63,6 @@ pub struct Judged {
     /// Decisions without Redis.
     pub fallback: u64,
     pub requests: u64,
-    /// Nanoseconds from call to decision, sorted.
-    pub took: Vec<u64>,
-    /// Admitted in each tenth of a second.
-    pub over_time: Vec<u64>,
 }
 
 impl Judged {
@@ -188,8 +187,6 @@ fn judge(
         held: n * most,
         fallback: 0,
         requests: 0,
-        took: Vec::new(),
-        over_time: Vec::new(),
     };
     let mut admissions = Vec::new();
     for ((at, of, _), decided) in due.iter().zip(record) {
@@ -204,13 +201,7 @@ fn judge(
         judged.admitted += counts * u64::from(decided.allowed);
         judged.requests += counts;
         judged.fallback += counts * u64::from(decided.source == Source::Fallback);
-        judged.took.push(decided.answered - decided.called);
         if decided.allowed {
-            let tenth = (*at / 100_000_000) as usize;
-            if judged.over_time.len() <= tenth {
-                judged.over_time.resize(tenth + 1, 0);
-            }
-            judged.over_time[tenth] += 1;
             admissions.push(Admission {
                 asked: decided.called,
                 answered: decided.answered,
@@ -218,7 +209,6 @@ fn judge(
             });
         }
     }
-    judged.took.sort_unstable();
     judged.beyond = worst(&admissions, rule.refill_per_second).any_window - rule.capacity;
     judged
 }
