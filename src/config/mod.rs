@@ -20,10 +20,10 @@ use std::path::PathBuf;
 
 pub use error::{ConfigError, Problem};
 pub use model::{
-    Admin, Breaker, Certificate, Cluster, Config, Format, Headers, Instances, Keys, Level, Limits,
-    Listener, Log, Mode, OnStoreFailure, Postgres, Protocol, Redis, Region, Route, Rule,
-    RuleLimits, RulesSource, Secret, Server, Store, Tenant, TenantInLog, Timeouts, Tls, TlsVersion,
-    Upstream, UpstreamServer,
+    Admin, Breaker, Certificate, ClientCertificates, Cluster, Config, Format, Headers, Instances,
+    Keys, Level, Limits, Listener, Log, Mode, Need, OnStoreFailure, Postgres, Protocol, Redis,
+    Region, Route, Rule, RuleLimits, RulesSource, Secret, Server, Store, Tenant, TenantInLog,
+    Timeouts, Tls, TlsVersion, Upstream, UpstreamServer,
 };
 
 /// Where a configuration is read from.

@@ -17,7 +17,7 @@ use crate::store::redis::access::TlsFiles;
 
 mod listener;
 
-pub use listener::{Certificate, Listener, Tls, TlsVersion};
+pub use listener::{Certificate, ClientCertificates, Listener, Need, Tls, TlsVersion};
 
 /// A whole configuration. One of these serves a request from its start to its end.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
 use super::model::{
-    Format, Keys, Level, Mode, OnStoreFailure, Protocol, Secret, TenantInLog, TlsVersion,
+    Format, Keys, Level, Mode, Need, OnStoreFailure, Protocol, Secret, TenantInLog, TlsVersion,
 };
 use super::units::Time;
 
@@ -82,7 +82,7 @@ section! {
 section! {
     Tls, "a mapping of cert and key",
     required { cert: PathBuf, key: PathBuf, }
-    optional { certificates: Vec<Certificate>, min_version: TlsVersion, client_ca: PathBuf, }
+    optional { certificates: Vec<Certificate>, min_version: TlsVersion, client_ca: PathBuf, client_cert: Need, }
 }
 
 section! {

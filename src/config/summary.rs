@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::model::{Cluster, Config, Instances};
+use super::model::{Cluster, Config, Instances, Need};
 use super::units::format_duration;
 
 impl Config {
@@ -21,8 +21,11 @@ impl Config {
             .iter()
             .map(|listener| {
                 let speaks = match (&listener.tls, listener.h2c) {
-                    (Some(tls), _) if tls.client_ca.is_some() => " (TLS, client certificates)",
-                    (Some(_), _) => " (TLS)",
+                    (Some(tls), _) => match tls.clients.as_ref().map(|clients| clients.need) {
+                        None => " (TLS)",
+                        Some(Need::Required) => " (TLS, client certificates)",
+                        Some(Need::Optional) => " (TLS, client certificates optional)",
+                    },
                     (None, true) => " (also HTTP/2)",
                     (None, false) => "",
                 };

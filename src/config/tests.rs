@@ -51,7 +51,8 @@ fn the_references_optional_lines_are_right_too() {
     assert!(config.listeners[1].h2c);
     let tls = config.listeners[2].tls.as_ref().expect("TLS");
     assert_eq!(tls.certificates.len(), 2);
-    assert!(tls.client_ca.is_some());
+    let clients = tls.clients.as_ref().expect("client certificates");
+    assert_eq!(clients.need, Need::Required);
     assert_eq!(config.upstreams["orders"].protocol, Protocol::H2c);
     assert_eq!(
         config.tenant.forward.as_ref().map(|name| name.as_str()),

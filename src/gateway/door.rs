@@ -14,10 +14,12 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 use pingora::apps::{HttpServerApp, ServerApp};
 use pingora::listeners::tls::Acceptor;
+use pingora::protocols::ALPN;
 use pingora::protocols::Stream;
 use pingora::protocols::l4::socket::SocketAddr as PeerAddr;
 use pingora::protocols::l4::stream::Stream as Plain;
 use pingora::server::ShutdownWatch;
+use tokio::time::Instant;
 use tracing::debug;
 
 use self::connection::Connection;
@@ -107,17 +109,28 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for FrontDoor<A> {
             let snapshot = self.snapshot.load();
             (snapshot.tls_timeout, snapshot.idle_timeout)
         };
-        let (stream, h2c) = match door.tls.load_full() {
-            None if door.h2c => begins_with_http2(stream, idle).await?,
-            None => (stream, false),
+        let (stream, h2c, deadline) = match door.tls.load_full() {
+            None if door.h2c => {
+                let deadline = Instant::now() + idle;
+                let (stream, h2c) = begins_with_http2(stream, deadline).await?;
+                (stream, h2c, deadline)
+            }
+            None => (stream, false, Instant::now()),
             Some(acceptor) => {
                 let stream = self.shake_hands(&acceptor, stream, tls_within).await?;
-                (stream, false)
+                (stream, false, Instant::now() + idle)
             }
         };
-        self.connection(h2c, idle, arriving)
-            .process_new(stream, shutdown)
-            .await
+        let http2 = h2c || matches!(stream.selected_alpn_proto(), Some(ALPN::H2));
+        let connection = self.connection(h2c, idle, arriving);
+        if !http2 {
+            return connection.process_new(stream, shutdown).await;
+        }
+        tokio::select! {
+            biased;
+            stream = connection.process_new(stream, shutdown) => stream,
+            () = connection.brings_nothing_until(deadline) => None,
+        }
     }
 
     async fn cleanup(&self) {
@@ -163,11 +176,11 @@ impl<A: HttpServerApp + Send + Sync + 'static> FrontDoor<A> {
     }
 }
 
-/// Whether a plain connection begins as those of HTTP/2 do, once it has begun; None where it does
-/// not in this time. Pingora looks at the whole preface, and would wait for all of its 24 bytes and
+/// Whether a plain connection begins as those of HTTP/2 do, once it has begun; None where it has
+/// not by then. Pingora looks at the whole preface, and would wait for all of its 24 bytes and
 /// forever, also for those that a short request of HTTP/1.0 never has: so that is left to it only
 /// where the first three have come.
-async fn begins_with_http2(mut stream: Stream, within: Duration) -> Option<(Stream, bool)> {
+async fn begins_with_http2(mut stream: Stream, deadline: Instant) -> Option<(Stream, bool)> {
     let begins = async {
         for length in 1..=PREFACE.len() {
             let mut begun = [0; PREFACE.len()];
@@ -179,7 +192,7 @@ async fn begins_with_http2(mut stream: Stream, within: Duration) -> Option<(Stre
         }
         Some(true)
     };
-    let begins = tokio::time::timeout(within, begins).await.ok()??;
+    let begins = tokio::time::timeout_at(deadline, begins).await.ok()??;
     Some((stream, begins))
 }
 

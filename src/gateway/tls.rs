@@ -18,12 +18,13 @@ use std::time::SystemTime;
 use pingora::listeners::tls::Acceptor;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use self::certificate::Certificate;
 use self::resolve::ByName;
-use crate::config::{Listener, Problem, Tls, TlsVersion};
+use crate::config::{ClientCertificates, Listener, Need, Problem, Tls, TlsVersion};
 
 /// What is agreed on beside TLS (RFC 7301), what we like best first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -135,22 +136,15 @@ fn server_config(
             }
         }
     }
-    let verifier = match tls.client_ca.as_deref().map(|file| (file, roots(file))) {
-        None => None,
-        Some((file, roots)) => {
-            let built = roots.and_then(|roots| {
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-                    .build()
-                    .map_err(|error| error.to_string())
-            });
-            match built {
-                Ok(verifier) => Some(verifier),
-                Err(wrong) => {
-                    notes.problem("client_ca", format!("{} {wrong}", file.display()));
-                    return None;
-                }
+    let verifier = match &tls.clients {
+        None => WebPkiClientVerifier::no_client_auth(),
+        Some(clients) => match verifier(clients, provider) {
+            Ok(verifier) => verifier,
+            Err(wrong) => {
+                notes.problem("client_ca", format!("{} {wrong}", clients.ca.display()));
+                return None;
             }
-        }
+        },
     };
     let resolver = ByName::new(certificates)?;
     let versions: &[&SupportedProtocolVersion] = match tls.min_version {
@@ -161,11 +155,9 @@ fn server_config(
         .with_protocol_versions(versions)
         .map_err(|error| notes.problem("min_version", error.to_string()))
         .ok()?;
-    let builder = match verifier {
-        Some(verifier) => builder.with_client_cert_verifier(verifier),
-        None => builder.with_no_client_auth(),
-    };
-    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    let mut config = builder
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     // Tickets that this process can read, so that it need not remember sessions. Each listener has
     // keys of its own, and new ones after each reload: a session that was begun where no client
@@ -178,6 +170,20 @@ fn server_config(
         }
     }
     Some(config)
+}
+
+/// What checks the certificates of clients. One that is shown must be right also where none is needed.
+fn verifier(
+    clients: &ClientCertificates,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let roots = Arc::new(roots(&clients.ca)?);
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+    let builder = match clients.need {
+        Need::Required => builder,
+        Need::Optional => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|error| error.to_string())
 }
 
 /// The authorities whose clients are let in.

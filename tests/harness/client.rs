@@ -2,8 +2,20 @@
 
 use super::PATIENCE;
 use super::http1::{Reader, values};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
+
+/// What a client of HTTP/2 may have sent when it falls silent before its first request is complete
+/// (RFC 9113, 3.4).
+pub const PREFACES: [&[u8]; 5] = [
+    b"",
+    b"PRI",
+    b"PRI * HTTP/2.0\r\n\r\nSM",
+    // All of it, and no settings.
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    // Settings, and headers that are not the last of their request.
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\0\0\0\0\x01\x82",
+];
 
 /// One connection, kept open between requests.
 pub struct Client {
@@ -87,6 +99,13 @@ impl Client {
     /// `GET` as a tenant.
     pub fn get(&mut self, tenant: &str, path: &str) -> io::Result<Response> {
         self.request("GET", path, &[("X-Api-Key", tenant)], b"")
+    }
+
+    /// Reads until the other side closes.
+    pub fn read_to_the_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        self.stream.read_to_end(&mut all)?;
+        Ok(all)
     }
 
     /// Whether the other side has not closed the connection so far.

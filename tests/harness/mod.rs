@@ -30,7 +30,7 @@ mod wait;
 
 pub use cable::Cable;
 pub use check::check;
-pub use client::{Client, Response};
+pub use client::{Client, PREFACES, Response};
 pub use config::{Config, ONE_A_DAY, ONE_A_MINUTE, ONE_AN_HOUR, Store};
 pub use curl::{Curled, curl, curl_tls};
 pub use documented::documented_user;

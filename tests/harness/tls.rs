@@ -121,6 +121,7 @@ impl Authority {
             authority: CertificateDer::from_pem_slice(self.issuer.pem().as_bytes()).unwrap(),
             versions: rustls::ALL_VERSIONS.to_vec(),
             certificate: None,
+            protocol: None,
         }
     }
 }
@@ -130,6 +131,7 @@ pub struct TlsClient {
     authority: CertificateDer<'static>,
     versions: Vec<&'static SupportedProtocolVersion>,
     certificate: Option<Files>,
+    protocol: Option<&'static str>,
 }
 
 /// A connection over TLS.
@@ -148,6 +150,12 @@ impl TlsClient {
         self
     }
 
+    /// Offers this protocol alone (ALPN).
+    pub fn protocol(mut self, name: &'static str) -> Self {
+        self.protocol = Some(name);
+        self
+    }
+
     /// Shakes hands with whoever is at the address, and should be this host.
     pub fn connect(&self, address: &str, host: &str) -> io::Result<TlsConnection> {
         let mut roots = RootCertStore::empty();
@@ -156,7 +164,7 @@ impl TlsClient {
             .with_protocol_versions(&self.versions)
             .unwrap()
             .with_root_certificates(roots);
-        let config = match &self.certificate {
+        let mut config = match &self.certificate {
             None => builder.with_no_client_auth(),
             Some(files) => builder
                 .with_client_auth_cert(
@@ -165,6 +173,8 @@ impl TlsClient {
                 )
                 .unwrap(),
         };
+        let protocols = self.protocol.iter().map(|name| name.as_bytes().to_vec());
+        config.alpn_protocols = protocols.collect();
         let name = ServerName::try_from(host.to_owned()).unwrap();
         let mut session = ClientConnection::new(Arc::new(config), name).unwrap();
         let mut stream = TcpStream::connect(address)?;
@@ -185,6 +195,21 @@ impl TlsConnection {
 
     pub fn version(&self) -> ProtocolVersion {
         self.0.conn.protocol_version().unwrap()
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, raw: &[u8]) -> io::Result<()> {
+        self.0.write_all(raw)
+    }
+
+    /// Reads until the other side closes.
+    pub fn read_to_the_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        match self.0.read_to_end(&mut all) {
+            // Closed without saying so first, as a server may whose client is silent.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(all),
+            read => read.map(|_| all),
+        }
     }
 
     /// `GET` by HTTP/1.1 as a tenant; the whole answer, which has a length and is small.

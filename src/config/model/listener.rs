@@ -32,9 +32,28 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// The oldest version that is spoken.
     pub min_version: TlsVersion,
-    /// Certificates of authorities, PEM: a client must show a certificate of one of them. None:
-    /// clients are not asked.
-    pub client_ca: Option<PathBuf>,
+    /// Who asks clients for a certificate. None: they are not asked.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// Which certificates of clients are believed, and whether one is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// Certificates of authorities, PEM: one that is shown must be of one of them.
+    pub ca: PathBuf,
+    /// What becomes of a client that shows none.
+    pub need: Need,
+}
+
+/// Whether a client must show a certificate. One that is shown is checked in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// A client that shows none is turned away. The default.
+    #[default]
+    Required,
+    /// A client that shows none is served.
+    Optional,
 }
 
 /// The files of one certificate.

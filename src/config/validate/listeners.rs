@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::config::error::Problems;
-use crate::config::model::{Certificate, Listener, Tls};
+use crate::config::model::{Certificate, ClientCertificates, Listener, Tls};
 use crate::config::raw;
 
 /// The listeners, None where the address is wrong: the index of each is still that of the file.
@@ -28,26 +28,35 @@ pub(super) fn listeners(raw: Vec<raw::Listener>, problems: &mut Problems) -> Vec
                 "is for a listener without tls, which speaks HTTP/2 anyway; leave it out",
             );
         }
-        listeners.push(address.map(|address| Listener {
-            address,
-            tls: listener.tls.map(tls),
-            h2c,
-        }));
+        let tls = listener
+            .tls
+            .map(|raw| tls(raw, &format!("listeners[{index}].tls"), problems));
+        listeners.push(address.map(|address| Listener { address, tls, h2c }));
     }
     listeners
 }
 
-fn tls(raw: raw::Tls) -> Tls {
+fn tls(raw: raw::Tls, path: &str, problems: &mut Problems) -> Tls {
     let first = Certificate {
         cert: raw.cert,
         key: raw.key,
     };
     let further = raw.certificates.unwrap_or_default().into_iter();
     let further = further.map(|raw::Certificate { cert, key }| Certificate { cert, key });
+    if raw.client_cert.is_some() && raw.client_ca.is_none() {
+        problems.add(
+            format!("{path}.client_cert"),
+            "needs client_ca, the authorities whose certificates are believed",
+        );
+    }
+    let clients = raw.client_ca.map(|ca| ClientCertificates {
+        ca,
+        need: raw.client_cert.unwrap_or_default(),
+    });
     Tls {
         certificates: std::iter::once(first).chain(further).collect(),
         min_version: raw.min_version.unwrap_or_default(),
-        client_ca: raw.client_ca,
+        clients,
     }
 }
 

@@ -83,11 +83,19 @@ fn what_a_listener_speaks() {
     each_is_accepted(&[
         "listeners: [{ address: 0.0.0.0:1, h2c: true }]",
         "listeners: [{ address: 0.0.0.0:1, tls: { cert: a, key: b, min_version: TLSv1.3 } }]",
+        "listeners: [{ address: 0.0.0.0:1, tls: { cert: a, key: b, client_ca: c } }]",
+        "listeners: [{ address: 0.0.0.0:1, tls: { cert: a, key: b, client_ca: c, client_cert: optional } }]",
     ]);
-    each_is_refused(&[(
-        "listeners: [{ address: 0.0.0.0:1, h2c: true, tls: { cert: a, key: b } }]",
-        "listeners[0].h2c: is for a listener without tls, which speaks HTTP/2 anyway; leave it out",
-    )]);
+    each_is_refused(&[
+        (
+            "listeners: [{ address: 0.0.0.0:1, h2c: true, tls: { cert: a, key: b } }]",
+            "listeners[0].h2c: is for a listener without tls, which speaks HTTP/2 anyway; leave it out",
+        ),
+        (
+            "listeners: [{ address: 0.0.0.0:1, tls: { cert: a, key: b, client_cert: optional } }]",
+            "listeners[0].tls.client_cert: needs client_ca, the authorities whose certificates are believed",
+        ),
+    ]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn listener(certificates: Vec<config::Certificate>) -> Listener {
         tls: Some(Tls {
             certificates,
             min_version: TlsVersion::Tls12,
-            client_ca: None,
+            clients: None,
         }),
         h2c: false,
     }
