@@ -5,8 +5,8 @@
 mod harness;
 
 use harness::{
-    Answer, Client, Config, Gateway, ONE_A_DAY, PATIENCE, Process, Upstream, eventually,
-    send_signal,
+    Answer, Authority, Client, Config, Gateway, ONE_A_DAY, PATIENCE, Process, Upstream, curl_tls,
+    eventually, send_signal,
 };
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
@@ -206,6 +206,37 @@ fn a_request_in_hand_is_answered_by_the_old_process_while_the_new_one_serves() {
     assert_eq!(response.status, 200);
     assert_eq!(response.header("Connection"), Some("close"));
     line.wait_gone(old);
+}
+
+#[test]
+fn streams_of_http_2_in_hand_end_in_the_old_process_while_the_new_one_shows_its_certificate() {
+    let upstream = Upstream::answering(Answer::Hold);
+    let authority = Authority::new();
+    let host = "api.example.com";
+    let files = authority.issue("a", &[host]);
+    let config = Config::new(&upstream).listener(&format!("tls: {{ {} }}", files.yaml()));
+    let mut line = Line::start(config);
+    let address = line.first.address().to_owned();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| {
+            let arguments = ["--http2", "-H", "X-Api-Key: shop-a"];
+            curl_tls(&address, host, &authority.file(), "/held", &arguments)
+        });
+        eventually("the upstream has the request", || upstream.count() == 1);
+        // Hands are shaken with the old process, and there was no request so far.
+        let mut fresh = authority.client().connect(&address, host).unwrap();
+
+        let renewed = authority.issue("a", &[host]);
+        let old = line.upgrade();
+        upstream.answer(Answer::Echo(Vec::new()));
+        let new = authority.client().connect(&address, host).unwrap();
+        assert_eq!(new.shown(), renewed.der());
+        let answer = fresh.get("shop-a", "/fresh").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let held = held.join().unwrap().unwrap();
+        assert_eq!((held.version.as_str(), held.status), ("2", 200));
+        line.wait_gone(old);
+    });
 }
 
 #[test]
