@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pingora::listeners::ListenerConfig;
+use pingora::protocols::l4::stream::L4BufferSettings;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service as ListeningService;
@@ -35,6 +37,9 @@ use crate::store::redis::{self, SetupError};
 use crate::store::{MemoryStore, RedisStore, Store};
 use crate::upgrade::{self, Meeting, Program, Succession, TakeOver, UpgradeError};
 
+/// What is read of a client at once, in bytes. Each connection keeps as much, also while it idles:
+/// Pingora's 64 KiB would be most of what 10,000 of them take. A TLS record has 16 KiB at most.
+const READ_BUFFER: usize = 16 * 1024;
 /// Idle connections to upstreams that each thread keeps.
 const UPSTREAM_POOL: usize = 512;
 
@@ -195,7 +200,8 @@ impl Start {
             .map(|listener| listener.address)
             .collect();
         for address in &addresses {
-            proxy.add_tcp(&address.to_string());
+            let listener = ListenerConfig::tcp(address.to_string());
+            proxy.add_listener(listener.l4_buffer(L4BufferSettings::default().read(READ_BUFFER)));
         }
         let timing = Timing {
             drain_delay: config.server.drain_delay,
