@@ -101,6 +101,15 @@ impl Redis {
             .unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
+    /// The same of a server that may hang up.
+    pub fn try_query<T: FromRedisValue>(&self, words: &[&str]) -> Option<T> {
+        let client = redis::Client::open(self.url()).ok()?;
+        let mut connection = client.get_connection_with_timeout(PATIENCE).ok()?;
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut connection).ok()
+    }
+
     /// A connection of one's own.
     #[track_caller]
     pub fn connection(&self) -> redis::Connection {

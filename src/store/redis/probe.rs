@@ -252,7 +252,9 @@ impl Server {
         } else if let Some(version) = of("redis_version") {
             server.name = format!("Redis {version}");
         }
-        server.is_cluster = of("redis_mode").as_deref() == Some("cluster");
+        // Valkey has its own name for it.
+        let mode = of("redis_mode").or_else(|| of("server_mode"));
+        server.is_cluster = mode.as_deref() == Some("cluster");
         server.is_replica = of("role").as_deref() == Some("slave");
         let maxmemory = of("maxmemory").and_then(|bytes| bytes.parse().ok());
         server.policy = of("maxmemory_policy");
