@@ -225,7 +225,8 @@ impl Entry {
 
     /// Frees what only busy keys need, once the key is not.
     fn calm_down(&mut self) {
-        let over = |busy: &Busy| busy.lease.is_none() && busy.waiting.is_empty();
+        // Not while somebody polls: a second one would begin beside it.
+        let over = |busy: &Busy| busy.lease.is_none() && busy.waiting.is_empty() && !busy.polled;
         if self.busy.as_deref().is_some_and(over) {
             self.busy = None;
         }

@@ -333,6 +333,48 @@ fn nobody_polls_for_a_key_that_nobody_asks_for() {
 }
 
 #[test]
+fn one_poller_at_a_time_also_where_it_slept_while_the_key_was_nobodys() {
+    let rule = rule(40_000, 20_000.0);
+    let mut entry = hot(&rule, 0, 0.0);
+    let (errand, _answered) = call(&mut entry, &rule, 0);
+    assert!(answer(&mut entry, errand, grant(0, 0.0, 1), &rule, 0).poll);
+    let Polled::Call(poll, ..) = entry.poll(1, 1, 50, at(0)) else {
+        panic!("no poll");
+    };
+    let asked = poll.ask.extra;
+    answer(&mut entry, poll, grant(asked, 100.0, 0), &rule, 1);
+    // With many such keys a poller sleeps for longer than an idle lease lives.
+    entry.keep(1, 50, at(300));
+    entry.keep(1, 50, at(900));
+    assert!(!entry.has_lease());
+    // The key is back, and is saturated again.
+    entry.begin_lease(name(), &terms(&rule), 1_000.0, at(901));
+    let (errand, _answered) = call(&mut entry, &rule, 901);
+    let after = answer(&mut entry, errand, grant(0, 0.0, 1), &rule, 901);
+    assert!(entry.lease().is_some_and(Lease::is_saturated));
+    assert!(!after.poll, "the one that sleeps goes on");
+    assert!(matches!(entry.poll(1, 1, 50, at(902)), Polled::Call(..)));
+}
+
+#[test]
+fn the_poller_of_a_key_without_a_lease_lets_it_be_forgotten() {
+    let rule = rule(40_000, 20_000.0);
+    let mut entry = hot(&rule, 0, 0.0);
+    let (errand, _answered) = call(&mut entry, &rule, 0);
+    assert!(answer(&mut entry, errand, grant(0, 0.0, 1), &rule, 0).poll);
+    let Polled::Call(poll, ..) = entry.poll(1, 1, 50, at(0)) else {
+        panic!("no poll");
+    };
+    let asked = poll.ask.extra;
+    answer(&mut entry, poll, grant(asked, 100.0, 0), &rule, 1);
+    entry.keep(1, 50, at(300));
+    entry.keep(1, 50, at(900));
+    assert!(!table::Entry::may_be_forgotten(&entry, at(60_000)));
+    assert!(matches!(entry.poll(1, 1, 50, at(1_000)), Polled::Over));
+    assert!(table::Entry::may_be_forgotten(&entry, at(60_000)));
+}
+
+#[test]
 fn a_failed_call_frees_all_who_wait() {
     let rule = rule(40_000, 20_000.0);
     let mut entry = hot(&rule, 1, 30_000.0);

@@ -77,6 +77,7 @@ impl Entry {
         let lease = busy.lease.as_mut().filter(|lease| lease.is_saturated());
         let Some(lease) = lease else {
             busy.polled = false;
+            self.calm_down();
             return Polled::Over;
         };
         let (rule, cost) = lease.last();
