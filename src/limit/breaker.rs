@@ -6,10 +6,10 @@
 //! touches.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::clock::Timestamp;
+use super::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -195,7 +195,7 @@ impl Breaker {
             if late {
                 self.begin_window(began, now);
             } else {
-                self.window.store(0, Ordering::Relaxed);
+                self.end_window(began);
             }
             return None;
         }
@@ -220,6 +220,13 @@ impl Breaker {
             self.calls.store(1, Ordering::Relaxed);
             self.late.store(1, Ordering::Relaxed);
         }
+    }
+
+    /// Ends a window that has passed, unless it has made room for the next one by now.
+    fn end_window(&self, old: u64) {
+        let _ = self
+            .window
+            .compare_exchange(old, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     fn open(&self, reason: Reason) -> Option<Change> {

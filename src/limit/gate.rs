@@ -6,10 +6,10 @@
 //!
 //! No lock: calls are marked in a ring of times, and whoever looks moves the ring's tail on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::clock::Timestamp;
+use super::sync::{AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,10 @@
 //! do not collide into heat. The sketches turn over by our own hand, for `pingora_limits::Rate`
 //! (0.9.1) has races where it does that.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pingora_limits::estimator::Estimator;
-
 use super::clock::Timestamp;
+use super::sync::{AtomicU64, Estimator, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -71,7 +69,7 @@ impl HotKeys {
             .compare_exchange(turn, next, Ordering::AcqRel, Ordering::Acquire);
         match turned {
             // One thread cleans what counts from now on. What others count there meanwhile is
-            // lost, and the next arrivals make up for it.
+            // lost, and the next arrivals make up for it; they may also find old counts there.
             Ok(_) => {
                 self.estimators[1 - which].reset();
                 let follows = turn >> 1 == window - 1;

@@ -34,6 +34,7 @@ pub mod rule;
 pub mod shard;
 pub mod sketch;
 pub mod store;
+pub mod sync;
 pub mod table;
 pub mod waiting;
 pub mod watch;

@@ -6,15 +6,12 @@
 //! second, so behind it one bucket per rule holds all these keys together to a gateway's share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use parking_lot::Mutex;
-use pingora_limits::estimator::Estimator;
 
 use super::bucket::{Ask, Bucket, Grant};
 use super::clock::Timestamp;
 use super::rule::Rule;
+use super::sync::{AtomicU64, Estimator, Mutex, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -85,7 +82,8 @@ impl Sketch {
             .compare_exchange(turn, next, Ordering::AcqRel, Ordering::Acquire);
         match turned {
             // One thread cleans the old one, which is not needed for a second. What others still
-            // count there is lost.
+            // count there, or take back, is lost; where they do so after it was cleaned, their keys
+            // have that much less, or more, in the second after next.
             Ok(_) => {
                 self.estimators[which].reset();
                 &self.estimators[1 - which]

@@ -1,7 +1,6 @@
 //! The watch over one node of the store: whether a request may wait for it, and what is known of
 //! it. Puts the [`Gate`] and the [`Breaker`] together, counts, and logs each change of state.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -11,6 +10,7 @@ use super::clock::Timestamp;
 use super::counters::NodeCounters;
 use super::gate::{Gate, Mark};
 use super::store::{StoreError, TakeResult};
+use super::sync::{AtomicU64, Ordering};
 
 /// How long after closing a breaker calls are held down, for every gateway comes back then.
 const WAY_BACK: Duration = Duration::from_millis(500);
@@ -86,8 +86,9 @@ pub struct Watch {
     gate: Gate,
     breaker: Breaker,
     budget: Duration,
-    /// When the breaker closed last, in nanoseconds; 0: it never opened.
-    closed_at: AtomicU64,
+    /// When a probe was fine last, in nanoseconds, which closed the breaker if it is closed; 0: it
+    /// never opened.
+    fine_at: AtomicU64,
     counters: NodeCounters,
 }
 
@@ -99,7 +100,7 @@ impl Watch {
             gate: Gate::new(budget, in_flight),
             breaker: Breaker::new(failures),
             budget,
-            closed_at: AtomicU64::new(0),
+            fine_at: AtomicU64::new(0),
             counters: NodeCounters::default(),
         }
     }
@@ -112,13 +113,13 @@ impl Watch {
         if !self.gate.holds(now) {
             return (Way::Wait, false);
         }
-        let opened = self.note(self.breaker.silent(self.gate.held_for(now)), now);
+        let opened = self.note(self.breaker.silent(self.gate.held_for(now)));
         (if opened { Way::Away } else { Way::Send }, opened)
     }
 
     /// Whether the node is back only just, so that calls are few.
     pub fn is_on_the_way_back(&self, now: Timestamp) -> bool {
-        let closed_at = self.closed_at.load(Ordering::Relaxed);
+        let closed_at = self.fine_at.load(Ordering::Relaxed);
         closed_at > 0 && now.since(Timestamp::from_nanos(closed_at)) < WAY_BACK
     }
 
@@ -140,16 +141,16 @@ impl Watch {
             End::Failed => self.breaker.failed(),
             End::Nothing => None,
         };
-        self.note(change, now)
+        self.note(change)
     }
 
     /// Notes a call that ended before it was sent. Says whether the breaker has just opened.
-    pub fn turned_down(&self, end: End, now: Timestamp) -> bool {
+    pub fn turned_down(&self, end: End) -> bool {
         let change = match end {
             End::Failed => self.breaker.failed(),
             _ => None,
         };
-        self.note(change, now)
+        self.note(change)
     }
 
     /// Notes the end of a probe, `None` where it was given up, and says what to do next.
@@ -162,8 +163,14 @@ impl Watch {
             Some(Err(_)) => probes.error.increment(),
         }
         let good = in_time && result.is_some_and(Result::is_ok);
+        if good {
+            // Before the breaker closes: a request that came between would find the silence of
+            // before and open it anew, or not know that the node is back only just.
+            self.gate.forget(now);
+            self.fine_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+        }
         let (change, next) = self.breaker.probed(good);
-        self.note(change, now);
+        self.note(change);
         next
     }
 
@@ -188,7 +195,7 @@ impl Watch {
 
     /// Counts and logs a change of state. Says whether the breaker was closed and is open now:
     /// then somebody has to begin to probe.
-    fn note(&self, change: Option<Change>, now: Timestamp) -> bool {
+    fn note(&self, change: Option<Change>) -> bool {
         let node = self.node;
         match change {
             None => false,
@@ -207,9 +214,6 @@ impl Watch {
             }
             Some(Change::Closed) => {
                 self.counters.closed.increment();
-                self.gate.forget(now);
-                self.closed_at
-                    .store(now.as_nanos().max(1), Ordering::Relaxed);
                 info!(
                     node,
                     "the store is back: three probes in a row were answered in time"

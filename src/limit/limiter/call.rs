@@ -51,7 +51,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             Call::Waiting(reply) => reply,
             Call::Done(result) => {
                 let watch = &self.watches[question.node];
-                if watch.turned_down(End::of(&result), sent_at) {
+                if watch.turned_down(End::of(&result)) {
                     self.begin_to_probe(question.node);
                 }
                 self.settle(name, question, errand, result, (sent_at, back));

@@ -23,7 +23,7 @@ fn a_watch_is_there_from_when_its_number_is_first_heard_of() {
 #[test]
 fn each_number_is_judged_by_itself_and_keeps_what_is_known_of_it() {
     let watches = watches();
-    assert!(watches[1].turned_down(End::Failed, Timestamp::default()));
+    assert!(watches[1].turned_down(End::Failed));
     for node in [0, 1, 2] {
         let expected = [State::Closed, State::Open, State::Closed][node];
         assert_eq!(watches[node].state(), expected, "{node}");
@@ -42,7 +42,7 @@ fn a_watch_whose_node_is_gone_has_nothing_against_the_next_one() {
     let watches = watches();
     let (sent_at, now) = (Timestamp::default(), Timestamp::from_nanos(1_000_000_000));
     watches[0].sent(sent_at);
-    assert!(watches[0].turned_down(End::Failed, now));
+    assert!(watches[0].turned_down(End::Failed));
     watches[0].vacated(now);
     assert_eq!(watches[0].state(), State::Closed);
     assert_eq!(watches[0].counters().closed.get(), 1);

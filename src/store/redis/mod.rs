@@ -14,6 +14,7 @@ pub mod give_back;
 pub mod heartbeat;
 pub mod key;
 pub mod node;
+pub mod places;
 pub mod probe;
 pub mod refusal;
 pub mod script;

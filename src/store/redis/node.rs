@@ -5,7 +5,7 @@
 //! turned down at once; there is no queue from which it could be sent late.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -15,6 +15,7 @@ use redis::{Client, Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use super::places::{Place, Places};
 use super::script;
 use super::take::Script;
 use super::url::Address;
@@ -31,9 +32,8 @@ pub struct Node {
     address: Address,
     /// The connection in use, while there is one.
     link: ArcSwapOption<Link>,
-    /// Calls that were sent and have neither been answered nor given up.
-    in_flight: AtomicUsize,
-    max_in_flight: usize,
+    /// For calls that were sent and have neither been answered nor given up.
+    places: Arc<Places>,
     /// How long a call may stay unanswered before it is given up.
     call_lifetime: Duration,
     /// Wakes the connector when a call found the connection broken.
@@ -57,9 +57,6 @@ pub struct Link {
     pub(super) heartbeat_sha: String,
 }
 
-/// A call's place among those under way; dropping it frees the place.
-pub(super) struct Place(Arc<Node>);
-
 impl Node {
     /// A node without a connection.
     pub(super) fn new(
@@ -72,8 +69,7 @@ impl Node {
             client,
             address,
             link: ArcSwapOption::empty(),
-            in_flight: AtomicUsize::new(0),
-            max_in_flight,
+            places: Arc::new(Places::new(max_in_flight)),
             call_lifetime: MIN_CALL_LIFETIME.max(2 * budget),
             broken: Notify::new(),
             tried: watch::Sender::new(false),
@@ -92,17 +88,9 @@ impl Node {
     /// # Errors
     ///
     /// Where as many as may be are.
-    pub(super) fn enter(self: &Arc<Self>) -> Result<Place, StoreError> {
-        let bound = self.max_in_flight;
-        let entered = self
-            .in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
-                (calls < bound).then_some(calls + 1)
-            });
-        match entered {
-            Ok(_) => Ok(Place(Arc::clone(self))),
-            Err(_) => Err(StoreError::Busy(bound)),
-        }
+    pub(super) fn enter(&self) -> Result<Place, StoreError> {
+        let place = self.places.enter();
+        place.ok_or_else(|| StoreError::Busy(self.places.most()))
     }
 
     /// Sends a command once; where the server has forgotten the script, once more with its text.
@@ -150,7 +138,7 @@ impl Node {
 
     /// Calls under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        self.places.taken()
     }
 
     /// Where the server is.
@@ -173,7 +161,7 @@ impl Node {
     }
 
     pub(super) fn max_in_flight(&self) -> usize {
-        self.max_in_flight
+        self.places.most()
     }
 
     /// Puts a connection into use.
@@ -214,12 +202,6 @@ impl Link {
             Ok(Err(error)) => !error.is_io_error(),
             Err(_) => false,
         }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

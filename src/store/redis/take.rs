@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use ::redis::{RedisError, RedisResult, ServerErrorKind, Value};
 
-use super::node::{Link, Node, Place};
+use super::node::{Link, Node};
+use super::places::Place;
 use super::topology::Topology;
 use super::url::Address;
 
