@@ -113,7 +113,11 @@ impl Cluster {
 
     /// A node that is in no cluster yet.
     pub fn node(settings: &[&str]) -> Redis {
+        // Its own would be 10,000 above the other one, where outgoing connections have theirs.
+        let bus = free_port().to_string();
         let mut all = vec![
+            "--cluster-port",
+            &bus,
             // A primary that gives its last slot away stays one, or it is too late to tell it so.
             "--cluster-allow-replica-migration",
             "no",
@@ -136,7 +140,10 @@ impl Cluster {
     pub fn meet(&self, node: &Redis) {
         if node.port() != self.nodes[0].port() {
             let port = self.port(&self.nodes[0]).to_string();
-            node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+            let bus: HashMap<String, String> =
+                self.nodes[0].query(&["CONFIG", "GET", "cluster-port"]);
+            let bus = &bus["cluster-port"];
+            node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, bus]);
         }
     }
 
