@@ -43,11 +43,11 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         self: &Arc<Self>,
         name: Name,
         mut question: Question,
-        errand: Errand,
+        mut errand: Errand,
         back: bool,
     ) {
         let sent_at = self.clock.now();
-        let reply = match self.send(&name, &mut question, &errand) {
+        let reply = match self.send(&name, &mut question, &mut errand) {
             Call::Waiting(reply) => reply,
             Call::Done(result) => {
                 let watch = &self.watches[question.node];
@@ -60,7 +60,6 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         };
         let mark = self.watches[question.node].sent(sent_at);
         let core = Arc::clone(self);
-        let mut errand = errand;
         let mut reply = reply;
         tokio::spawn(async move {
             let result = match timeout(core.settings.budget, &mut reply).await {

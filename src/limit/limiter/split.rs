@@ -73,12 +73,13 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         turn.instead(&others).unwrap_or(first)
     }
 
-    /// Hands a call to the store, and notes in `question` which part and node are asked.
+    /// Hands a call to the store, and notes in `question` which part and node are asked, and in
+    /// `errand` the debt that goes along.
     pub(super) fn send(
         self: &Arc<Self>,
         name: &Name,
         question: &mut Question,
-        errand: &Errand,
+        errand: &mut Errand,
     ) -> Call {
         let (key, rule, mut ask) = (name.key(), &question.rule, errand.ask);
         let parts = self.parts(rule, ask.cost);
@@ -107,6 +108,8 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
             self.keys
                 .with(question.id, |entry| entry.account().keep_debt(kept, now));
         }
+        // Where the call fails, no more than this is owed again.
+        errand.ask.debt = ask.debt;
         self.store.take_part(&key, number, &of_part, &ask)
     }
 

@@ -98,6 +98,14 @@ impl BucketStore for Scripted {
     fn is_local(&self) -> bool {
         false
     }
+
+    fn has_parts(&self) -> bool {
+        true
+    }
+
+    fn take_part(&self, key: &BucketKey<'_>, _part: u32, rule: &Rule, ask: &Ask) -> Call {
+        self.take(key, rule, ask)
+    }
 }
 
 type Tested = Limiter<Scripted, TokioClock>;
@@ -456,6 +464,50 @@ async fn a_debt_is_posted_once_whatever_becomes_of_its_call() {
             1 + posted + u64::from(again)
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_debt_larger_than_a_part_is_posted_in_pieces_and_owed_once_where_a_call_fails() {
+    let limiter = limiter(Answer::After(AT_ONCE, 1), 1);
+    let rule = rule(1_000).with_shards(2);
+    limiter.decide(&KEY, &rule, 1).await;
+    limiter.answers(Answer::TurnsDown(no_way()));
+    let mut spent = 0;
+    for _ in 0..700 {
+        let decision = limiter.decide(&KEY, &rule, 1).await;
+        assert_eq!(
+            (decision.allowed, decision.source),
+            (true, Source::Fallback)
+        );
+        spent += 1;
+    }
+    limiter.answers(Answer::After(AT_ONCE, 1));
+    while limiter.state() != State::Closed {
+        pass(10).await;
+    }
+    limiter.answers(Answer::TurnsDown(StoreError::Busy(256)));
+    limiter.store().0.asked.lock().clear();
+    limiter.decide(&KEY, &rule, 1).await;
+    spent += 1;
+    let first = limiter.store().0.asked.lock()[0].debt;
+    assert_eq!(first, 500, "a part carries no more");
+    limiter.answers(Answer::After(AT_ONCE, 1));
+    limiter.store().0.asked.lock().clear();
+    for _ in 0..5 {
+        pass(1_000).await;
+        let decision = limiter.decide(&KEY, &rule, 1).await;
+        spent += u32::from(decision.source == Source::Fallback);
+    }
+    let posted: u32 = limiter
+        .store()
+        .0
+        .asked
+        .lock()
+        .iter()
+        .map(|ask| ask.debt)
+        .sum();
+    assert_eq!(posted, spent);
+    assert_eq!(limiter.counters().debt.posted.get(), u64::from(spent));
 }
 
 #[tokio::test(start_paused = true)]
