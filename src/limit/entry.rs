@@ -53,17 +53,9 @@ pub struct Entry {
     /// Whether the store's last answer left less than one request's cost.
     empty: bool,
     busy: Option<Box<Busy>>,
-    /// Where the bucket is split: what the store said last of each part.
-    parts: Option<Box<Parts>>,
 }
 
-/// The levels of a split bucket's parts; apart, for few buckets are split.
-#[derive(Debug)]
-struct Parts {
-    levels: Box<[f64]>,
-}
-
-/// What a busy key needs besides.
+/// What a busy key needs besides, and one whose bucket is split.
 #[derive(Debug)]
 struct Busy {
     /// The key in full, for calls that no request makes.
@@ -74,6 +66,8 @@ struct Busy {
     waiting: VecDeque<Waiter>,
     /// Whether somebody polls.
     polled: bool,
+    /// Where the bucket is split: what the store said last of each part.
+    levels: Box<[f64]>,
 }
 
 /// Whether a lease paid for a request.
@@ -100,7 +94,9 @@ pub enum Join {
 
 impl table::Entry for Entry {
     fn may_be_forgotten(&self, now: Timestamp) -> bool {
-        self.busy.is_none() && now >= self.denied_until && self.account.may_be_forgotten(now)
+        self.busy.as_deref().is_none_or(Busy::is_calm)
+            && now >= self.denied_until
+            && self.account.may_be_forgotten(now)
     }
 }
 
@@ -114,7 +110,6 @@ impl Entry {
             direct: 0,
             empty: false,
             busy: None,
-            parts: None,
         }
     }
 
@@ -122,29 +117,22 @@ impl Entry {
     /// known.
     pub fn heard_part(
         &mut self,
-        part: u32,
-        count: u32,
+        name: &Name,
+        (part, count): (u32, u32),
         level: f64,
         rule: &Rule,
         now: Timestamp,
     ) -> f64 {
-        let count = count as usize;
-        if self
-            .parts
-            .as_ref()
-            .is_none_or(|parts| parts.levels.len() != count)
-        {
-            let each = self.account.refilled(rule, now).max(level) / count as f64;
-            let levels = vec![each.min(level); count].into();
-            self.parts = Some(Box::new(Parts { levels }));
+        let whole = self.account.refilled(rule, now).max(level);
+        let levels = &mut self.busy(name).levels;
+        if levels.len() != count as usize {
+            let each = (whole / f64::from(count)).min(level);
+            *levels = vec![each; count as usize].into();
         }
-        let Some(parts) = &mut self.parts else {
-            return level;
-        };
-        if let Some(place) = parts.levels.get_mut(part as usize) {
+        if let Some(place) = levels.get_mut(part as usize) {
             *place = level;
         }
-        parts.levels.iter().sum()
+        levels.iter().sum()
     }
 
     /// What is known of the bucket, and this gateway's share of it.
@@ -178,7 +166,7 @@ impl Entry {
 
     /// Makes a lease for a key that has turned out to be asked for at this rate, in tokens a second.
     pub fn begin_lease(&mut self, name: Name, terms: &Terms<'_>, rate: f64, now: Timestamp) {
-        self.busy(name).lease = Some(Lease::new(terms, rate, now));
+        self.busy(&name).lease = Some(Lease::new(terms, rate, now));
     }
 
     /// Decides a request that no lease paid for, or finds the call that will. `name` names the key.
@@ -192,7 +180,7 @@ impl Entry {
             let errand = self.errand(Purpose::Requests, vec![waiter], extra, terms, now);
             return Join::Call(errand, answered);
         }
-        self.busy(name()).waiting.push_back(waiter);
+        self.busy(&name()).waiting.push_back(waiter);
         Join::Wait(answered)
     }
 
@@ -212,21 +200,21 @@ impl Entry {
         self.busy.as_ref()?.lease.as_ref()
     }
 
-    fn busy(&mut self, name: Name) -> &mut Busy {
+    fn busy(&mut self, name: &Name) -> &mut Busy {
         self.busy.get_or_insert_with(|| {
             Box::new(Busy {
-                name,
+                name: name.clone(),
                 lease: None,
                 waiting: VecDeque::new(),
                 polled: false,
+                levels: Box::default(),
             })
         })
     }
 
     /// Frees what only busy keys need, once the key is not.
     fn calm_down(&mut self) {
-        // Not while somebody polls: a second one would begin beside it.
-        let over = |busy: &Busy| busy.lease.is_none() && busy.waiting.is_empty() && !busy.polled;
+        let over = |busy: &Busy| busy.is_calm() && busy.levels.is_empty();
         if self.busy.as_deref().is_some_and(over) {
             self.busy = None;
         }
@@ -325,5 +313,12 @@ impl Entry {
     fn whole_level(&self, terms: &Terms<'_>, held: u32, now: Timestamp) -> f64 {
         let level = self.account.refilled(terms.rule, now) + f64::from(held);
         level.min(terms.rule.capacity)
+    }
+}
+
+impl Busy {
+    /// Whether nothing of it is in use. Not while somebody polls: a second one would begin beside it.
+    fn is_calm(&self) -> bool {
+        self.lease.is_none() && self.waiting.is_empty() && !self.polled
     }
 }

@@ -119,8 +119,8 @@ impl Watch {
 
     /// Whether the node is back only just, so that calls are few.
     pub fn is_on_the_way_back(&self, now: Timestamp) -> bool {
-        let closed_at = self.fine_at.load(Ordering::Relaxed);
-        closed_at > 0 && now.since(Timestamp::from_nanos(closed_at)) < WAY_BACK
+        let fine_at = self.fine_at.load(Ordering::Relaxed);
+        fine_at > 0 && now.since(Timestamp::from_nanos(fine_at)) < WAY_BACK
     }
 
     /// Notes a call that is sent now.

@@ -149,7 +149,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         let now = self.clock.now();
         let Question { id, rule, .. } = question;
         let known = self.keys.with_new(id, now, |entry| {
-            entry.heard_part(number, of, grant.level, &rule, now)
+            entry.heard_part(name, (number, of), grant.level, &rule, now)
         });
         let ask = errand.ask;
         let granted = errand.carried + grant.granted;
