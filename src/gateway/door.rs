@@ -109,17 +109,17 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for FrontDoor<A> {
             let snapshot = self.snapshot.load();
             (snapshot.tls_timeout, snapshot.idle_timeout)
         };
-        let (stream, h2c, deadline) = match door.tls.load_full() {
-            None if door.h2c => {
-                let deadline = Instant::now() + idle;
-                let (stream, h2c) = begins_with_http2(stream, deadline).await?;
-                (stream, h2c, deadline)
-            }
-            None => (stream, false, Instant::now()),
-            Some(acceptor) => {
-                let stream = self.shake_hands(&acceptor, stream, tls_within).await?;
-                (stream, false, Instant::now() + idle)
-            }
+        let tls = door.tls.load_full();
+        let may_be_h2c = door.h2c && tls.is_none();
+        let stream = match tls {
+            Some(acceptor) => self.shake_hands(&acceptor, stream, tls_within).await?,
+            None => stream,
+        };
+        let deadline = Instant::now() + idle;
+        let (stream, h2c) = if may_be_h2c {
+            begins_with_http2(stream, deadline).await?
+        } else {
+            (stream, false)
         };
         let http2 = h2c || matches!(stream.selected_alpn_proto(), Some(ALPN::H2));
         let connection = self.connection(h2c, idle, arriving);
