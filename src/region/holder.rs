@@ -12,6 +12,9 @@ use crate::limit::Timestamp;
 use crate::rules::ledger::Grants;
 use crate::rules::share::{FLOOR, Lease, Shares};
 
+#[cfg(test)]
+mod tests;
+
 /// What a gateway holds.
 pub struct Holder {
     region: String,
