@@ -57,10 +57,11 @@ fn main() {
     let mut report = Report::new("cluster-http", command, quick);
 
     let folder = tempfile::tempdir().unwrap();
+    let redis = Server::start();
+    machine::let_redis_go_first();
     let origin = process::free_address();
     let _origin = Program::start(None, &process::example("origin"), &[&origin.to_string()]);
     process::await_listener(origin);
-    let redis = Server::start();
     let gateways: Vec<Gateway> = (0..GATEWAYS)
         .map(|_| Gateway::start(folder.path(), origin, redis.address))
         .collect();

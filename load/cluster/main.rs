@@ -15,7 +15,6 @@ mod traffic;
 #[path = "../../tests/windows/mod.rs"]
 mod windows;
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,13 +45,7 @@ fn main() {
         warm.as_secs_f64()
     ));
     let server = Server::start();
-    // Redis has the cores first: by rights it would be on another machine, and the scheduler would
-    // else let each of its answers wait some ms for a thread of ours to end its turn.
-    let own = std::process::id().to_string();
-    let idle = Command::new("chrt")
-        .args(["--idle", "--all-tasks", "--pid", "0", &own])
-        .status();
-    assert!(idle.unwrap().success(), "chrt");
+    machine::let_redis_go_first();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(machine::cores())
         .enable_all()
