@@ -41,7 +41,8 @@ impl Leases {
     /// Gives all of them back, and waits for that: no longer than `within`.
     pub fn give_back(&self, within: Duration) {
         let held = self.limiter.leased_tokens();
-        let Some(runtime) = self.runtime.get().filter(|_| held > 0) else {
+        let held_or_coming = self.limiter.has_leases();
+        let Some(runtime) = self.runtime.get().filter(|_| held_or_coming) else {
             return;
         };
         let (done, returned) = channel();

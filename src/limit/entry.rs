@@ -81,6 +81,17 @@ pub struct Spend {
     pub died: u32,
 }
 
+/// What is done with a request of a key that comes back to the store.
+#[derive(Debug)]
+pub enum ComeBack {
+    /// Another call of the key is under way: it goes by this gateway's share alone.
+    UnderWay,
+    /// The share rejects it.
+    Rejected(Grant),
+    /// The share lets it pass, and the store is asked too.
+    Call(Errand, Answered),
+}
+
 /// What is done with a request that no lease pays for.
 #[derive(Debug)]
 pub enum Join {
@@ -140,11 +151,6 @@ impl Entry {
         &mut self.account
     }
 
-    /// Direct calls under way.
-    pub fn direct_calls(&self) -> u8 {
-        self.direct
-    }
-
     /// Whether it is hot, or was a moment ago.
     pub fn has_lease(&self) -> bool {
         self.lease().is_some()
@@ -189,11 +195,20 @@ impl Entry {
         (self.direct < CALLS).then(|| self.errand(Purpose::Decided, Vec::new(), 0, terms, now))
     }
 
-    /// A call of a key that comes back to the store: alone, and for its request alone.
-    pub fn come_back(&mut self, terms: &Terms<'_>, now: Timestamp) -> (Errand, Answered) {
-        let (waiter, answered) = Waiter::new(terms.cost);
+    /// A request of a key that comes back to the store: its call goes alone, and for it alone.
+    pub fn come_back(&mut self, terms: &Terms<'_>, now: Timestamp) -> ComeBack {
+        if self.direct > 0 {
+            return ComeBack::UnderWay;
+        }
+        let Terms { rule, cost, .. } = *terms;
+        let share = self.account.take_beside(rule, terms.instances, cost, now);
+        match share {
+            Some(grant) if grant.granted < cost => return ComeBack::Rejected(grant),
+            _ => {}
+        }
+        let (waiter, answered) = Waiter::new(cost);
         let errand = self.errand(Purpose::Requests, vec![waiter], 0, terms, now);
-        (errand, answered)
+        ComeBack::Call(errand, answered)
     }
 
     fn lease(&self) -> Option<&Lease> {

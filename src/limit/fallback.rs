@@ -3,7 +3,6 @@
 //! A key with an entry has a bucket of its own in its [`account`](super::account); one that found no
 //! place is held to the gates of [`sketch`](super::sketch).
 
-use super::account::Account;
 use super::bucket::Grant;
 use super::clock::Timestamp;
 use super::keys::Keys;
@@ -32,13 +31,5 @@ impl Keys {
             (sketch.take(id.short(), rule, &share, cost, now), 0)
         });
         Share { grant, owed }
-    }
-
-    /// Takes one request from this gateway's share before the store is asked for it, if it has
-    /// decided by that share until now. The store is charged, so that nothing is owed for it.
-    pub fn take_beside(&self, id: KeyId, rule: &Rule, cost: u32, now: Timestamp) -> Option<Grant> {
-        let n = self.instances.get();
-        let beside = |account: &mut Account| account.take_beside(rule, n, cost, now);
-        self.with(id, |entry| beside(entry.account())).flatten()
     }
 }

@@ -15,7 +15,7 @@ use super::bucket::{Ask, Grant};
 use super::clock::{Clock, MonotonicClock, Timestamp};
 use super::counters::Counters;
 use super::decision::{Decision, Source};
-use super::entry::{Entry, Join, Spend};
+use super::entry::{ComeBack, Entry, Join, Spend};
 use super::hot;
 use super::instances::Instances;
 use super::key::{BucketKey, Name};
@@ -99,6 +99,8 @@ struct Core<S, C> {
     turns: Turns,
     /// Keys that are polled.
     polled: AtomicUsize,
+    /// Calls under way that take tokens.
+    taking: AtomicUsize,
     /// Calls under way that give tokens back.
     returning: AtomicUsize,
     /// The most tokens that are asked for at once; 0: there are no leases.
@@ -129,6 +131,7 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
             counters: Counters::default(),
             turns: Turns::new(RandomState::new().hash_one(()) as u32),
             polled: AtomicUsize::new(0),
+            taking: AtomicUsize::new(0),
             returning: AtomicUsize::new(0),
             batch: AtomicU32::new(settings.batch),
             complaints: Complaints::default(),
@@ -312,21 +315,16 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
     /// who come first would spend what is the others'. One call a key, for all come at once.
     async fn come_back(self: &Arc<Self>, key: &BucketKey<'_>, question: Question) -> Decision {
         let Question { id, rule, cost, .. } = question;
-        let under_way = self.keys.with(id, |entry| entry.direct_calls());
-        if under_way.is_some_and(|calls| calls > 0) {
-            return self.decide_without(Without::Asking, &question);
-        }
         let now = self.clock.now();
-        let share = self.keys.take_beside(id, &rule, cost, now);
-        match share {
-            Some(grant) if grant.granted < cost => {
+        let terms = self.terms(&rule, cost);
+        let (errand, answered) = match self.keys.with(id, |entry| entry.come_back(&terms, now)) {
+            Some(ComeBack::UnderWay) => return self.decide_without(Without::Asking, &question),
+            Some(ComeBack::Rejected(grant)) => {
                 return Decision::of_grant(&grant, &rule, cost, Source::Fallback);
             }
-            _ => {}
-        }
-        let terms = self.terms(&rule, cost);
-        let called = self.keys.with(id, |entry| entry.come_back(&terms, now));
-        let (errand, answered) = called.unwrap_or_else(|| Errand::of_one(Ask::one(cost)));
+            Some(ComeBack::Call(errand, answered)) => (errand, answered),
+            None => Errand::of_one(Ask::one(cost)),
+        };
         self.run(Name::of(key), question, errand, false);
         self.wait(key, question, answered).await
     }

@@ -95,7 +95,8 @@ impl Entry {
     }
 
     /// Notes that a call brought nothing; `untouched` if it certainly took nothing either. Gives
-    /// back those who wait for it, and those who wait for the next.
+    /// back those who wait for it; and those who wait for the next, unless other calls are under
+    /// way, whose answers may serve them.
     pub fn failed(&mut self, mut errand: Errand, untouched: bool, now: Timestamp) -> Vec<Waiter> {
         self.end_call(&mut errand);
         if untouched {
@@ -105,7 +106,10 @@ impl Entry {
         }
         let mut waiters = errand.waiters;
         if let Some(busy) = &mut self.busy {
-            waiters.extend(busy.waiting.drain(..));
+            let asked = busy.lease.as_ref().map_or(0, Lease::asked);
+            if self.direct == 0 && asked == 0 {
+                waiters.extend(busy.waiting.drain(..));
+            }
         }
         self.calm_down();
         waiters

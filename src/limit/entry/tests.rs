@@ -83,16 +83,13 @@ fn four_calls_are_under_way_and_the_next_answer_serves_those_who_wait() {
     let mut entry = Entry::new(at(0));
     let mut calls: Vec<_> = (0..4).map(|_| call(&mut entry, &rule, 0)).collect();
     let waiting: Vec<_> = (0..10).map(|_| wait(&mut entry, &rule, 0)).collect();
-    assert_eq!(entry.direct_calls(), 4);
+    assert_eq!(entry.direct, 4);
 
     let (first, of_first) = calls.remove(0);
     let after = answer(&mut entry, first, grant(1, 50.0, 0), &rule, 1);
     assert_eq!(granted(of_first), Some(1));
     let next = after.next.expect("one call for all of them");
-    assert_eq!(
-        (next.ask.count, next.ask.extra, entry.direct_calls()),
-        (10, 0, 4)
-    );
+    assert_eq!((next.ask.count, next.ask.extra, entry.direct), (10, 0, 4));
 
     // It brings less than they need: the first come first.
     answer(&mut entry, next, grant(7, 0.0, 900), &rule, 2);
@@ -276,7 +273,7 @@ fn who_is_covered_by_a_refill_waits_for_it_and_is_served_first() {
     let refill = entry.spend(&terms(&rule), at(0)).unwrap().refill.unwrap();
     let asked = refill.ask.extra;
     let waiting: Vec<_> = (0..3).map(|_| wait(&mut entry, &rule, 0)).collect();
-    assert_eq!(entry.direct_calls(), 0);
+    assert_eq!(entry.direct, 0);
     // Those whom it does not cover ask for themselves.
     let _covered: Vec<_> = (3..asked).map(|_| wait(&mut entry, &rule, 0)).collect();
     let _call = call(&mut entry, &rule, 0);
@@ -397,7 +394,41 @@ fn a_failed_call_frees_all_who_wait() {
     assert!(errand.ask.extra > 0);
     let _waiting: Vec<_> = (0..3).map(|_| wait(&mut entry, &rule, 2)).collect();
     assert_eq!(entry.failed(errand, false, at(3)).len(), 4);
-    assert_eq!(entry.direct_calls(), 0);
+    assert_eq!(entry.direct, 0);
+}
+
+#[test]
+fn a_failed_call_leaves_those_who_wait_to_another_one_that_is_under_way() {
+    let rule = rule(20, 10.0);
+    let mut entry = Entry::new(at(0));
+    let (mut calls, mut answers) = (Vec::new(), Vec::new());
+    for _ in 0..CALLS {
+        let (errand, answered) = call(&mut entry, &rule, 0);
+        calls.push(errand);
+        answers.push(answered);
+    }
+    let waiting = wait(&mut entry, &rule, 0);
+    let last = calls.pop().unwrap();
+    for errand in calls {
+        assert_eq!(entry.failed(errand, true, at(1)).len(), 1);
+    }
+    let next = answer(&mut entry, last, grant(1, 5.0, 0), &rule, 1).next;
+    let next = next.expect("a call for the one who waits");
+    answer(&mut entry, next, grant(1, 4.0, 0), &rule, 2);
+    assert_eq!(granted(waiting), Some(1));
+}
+
+#[test]
+fn a_key_that_comes_back_makes_one_call_and_its_share_is_asked_first() {
+    let rule = rule(20, 10.0);
+    let mut entry = Entry::new(at(0));
+    while entry.account().take(&rule, 1, 1, at(0)).0.granted > 0 {}
+    let without_share = entry.come_back(&terms(&rule), at(0));
+    assert!(matches!(without_share, ComeBack::Rejected(_)));
+    let first = entry.come_back(&terms(&rule), at(200));
+    assert!(matches!(first, ComeBack::Call(..)));
+    let second = entry.come_back(&terms(&rule), at(200));
+    assert!(matches!(second, ComeBack::UnderWay));
 }
 
 #[test]
@@ -533,7 +564,7 @@ proptest! {
             prop_assert_eq!(taken, spent + back + held);
             let most = rules.iter().map(|rule| terms(rule).most_held()).max();
             prop_assert!(held <= u64::from(most.unwrap_or(0)));
-            prop_assert!(entry.direct_calls() <= CALLS);
+            prop_assert!(entry.direct <= CALLS);
         }
     }
 }

@@ -33,8 +33,17 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         if way == Way::Wait && !watch.is_on_the_way_back(now) {
             return self.run(name, question, errand, true);
         }
-        self.keys
+        let freed = self
+            .keys
             .with(question.id, |entry| entry.failed(errand, true, now));
+        let without = if way == Way::Wait {
+            Without::Asking
+        } else {
+            Without::Store
+        };
+        for waiter in freed.into_iter().flatten() {
+            waiter.tell(Err(without));
+        }
     }
 
     /// Makes a call, and hands its answer to those who wait. `back` is false while the share goes
@@ -60,6 +69,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         };
         let mark = self.watches[question.node].sent(sent_at);
         let core = Arc::clone(self);
+        core.taking.fetch_add(1, Ordering::AcqRel);
         let mut reply = reply;
         tokio::spawn(async move {
             let result = match timeout(core.settings.budget, &mut reply).await {
@@ -78,6 +88,7 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
                 core.begin_to_probe(question.node);
             }
             core.settle(name, question, errand, result, (sent_at, back));
+            core.taking.fetch_sub(1, Ordering::AcqRel);
         });
     }
 

@@ -25,6 +25,13 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         self.set_batch(0);
         let until = Instant::now() + within;
         let before = core.counters.leased.returned.get();
+        // What calls under way still bring goes back when it comes.
+        let last = async {
+            while core.taking.load(Ordering::Acquire) > 0 {
+                sleep(RETURNED_POLL).await;
+            }
+        };
+        let _ = timeout_at(until.min(Instant::now() + core.settings.budget), last).await;
         let mut leases = Vec::new();
         core.keys.for_each(|id, entry| {
             leases.extend(
@@ -52,6 +59,11 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         // What is not back by then is lost, at most H a key.
         let _ = timeout_at(until, all_back).await;
         core.counters.leased.returned.get() - before
+    }
+
+    /// Whether tokens are held, or may be on their way.
+    pub fn has_leases(&self) -> bool {
+        self.leased_tokens() > 0 || self.core.taking.load(Ordering::Acquire) > 0
     }
 
     /// Tokens that are held to be spent.

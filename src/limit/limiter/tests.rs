@@ -623,6 +623,20 @@ async fn calls_that_are_never_answered_do_not_stand_in_the_way_of_others() {
     assert_eq!((decision.source, waited), (Source::Store, Duration::ZERO));
 }
 
+impl Tested {
+    /// Asks until a call is under way that no request waits for.
+    async fn asks_beside_requests(&self, rule: &Rule) {
+        for _ in 0..1_000 {
+            self.decide(&KEY, rule, 1).await;
+            if self.core.taking.load(Ordering::Acquire) > 0 {
+                return;
+            }
+            pass(1).await;
+        }
+        panic!("neither refills nor polls");
+    }
+}
+
 /// A limiter with a lease of one hot key.
 async fn with_a_lease() -> (Tested, Rule) {
     let limiter = limiter(Answer::After(AT_ONCE, 51), 1);
@@ -686,4 +700,35 @@ async fn what_is_idle_goes_back_and_is_lost_where_the_store_is_away() {
     pass(400).await;
     let leased = &limiter.counters().leased;
     assert_eq!((limiter.leased_tokens(), leased.expired.get()), (0, held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_what_a_call_under_way_brings_goes_back_too() {
+    let (limiter, rule) = with_a_lease().await;
+    let refill = Duration::from_millis(3);
+    limiter.answers(Answer::After(refill, 50));
+    limiter.asks_beside_requests(&rule).await;
+    limiter.store().0.given_back.lock().clear();
+    let held = limiter.leased_tokens();
+    let began = Instant::now();
+    let returned = limiter.close(Duration::from_secs(1)).await;
+    assert!(began.elapsed() < refill + Duration::from_millis(5));
+    assert_eq!(returned, held + 50);
+    assert_eq!(
+        limiter.store().0.given_back.lock().iter().sum::<u32>(),
+        50 + held as u32
+    );
+    assert!(!limiter.has_leases());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_does_not_hold_up_the_end() {
+    let (limiter, rule) = with_a_lease().await;
+    limiter.answers(Answer::FrozenUntil(
+        Instant::now() + Duration::from_secs(60),
+    ));
+    limiter.asks_beside_requests(&rule).await;
+    let began = Instant::now();
+    limiter.close(Duration::from_secs(1)).await;
+    assert!(began.elapsed() < 3 * BUDGET);
 }
