@@ -186,7 +186,9 @@ impl Programs {
         let folder = folder()?;
         let log = folder.path().join("log");
         let program = self.ours.join("examples/origin");
-        let mut process = Process::start(&machine.others, &program, &[&address.to_string()], &log)?;
+        let arguments = [address.to_string()];
+        let arguments = arguments.each_ref().map(String::as_str);
+        let mut process = Process::start_behind_redis(&machine.others, &program, &arguments, &log)?;
         process.listens(address, &log)?;
         Ok((address, process, folder))
     }

@@ -25,10 +25,28 @@ impl Process {
         arguments: &[&str],
         log: &Path,
     ) -> Result<Self, String> {
+        Self::by(on(cores), program, arguments, log)
+    }
+
+    /// The same for one that gives way to Redis.
+    pub fn start_behind_redis(
+        cores: &str,
+        program: &Path,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Result<Self, String> {
+        Self::by(behind_redis(cores), program, arguments, log)
+    }
+
+    fn by(
+        mut command: Command,
+        program: &Path,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", program.display());
         let output = File::create(log).map_err(failed)?;
-        let child = Command::new("taskset")
-            .args(["-c", cores])
+        let child = command
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -91,6 +109,21 @@ impl Drop for Process {
         signal("KILL", &all);
         let _ = self.child.wait();
     }
+}
+
+/// A command on `cores`, to be followed by what it runs.
+fn on(cores: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", cores]);
+    command
+}
+
+/// The same for one that gets a core only where Redis does not want it. By rights Redis is on a
+/// machine of its own: here its answers would else wait for the client's turn to end.
+pub fn behind_redis(cores: &str) -> Command {
+    let mut command = on(cores);
+    command.args(["chrt", "--idle", "0"]);
+    command
 }
 
 /// An address at which nothing listens. Not one of those that the kernel gives to connections,

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::process::Command;
+
+use super::process;
 
 const CONNECTIONS: &str = "64";
 const SCRIPT: &str = include_str!("wrk.lua");
@@ -28,8 +29,8 @@ pub fn run(cores: &str, address: SocketAddr, seconds: u32, keys: u32) -> Result<
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let script = folder.path().join("wrk.lua");
     std::fs::write(&script, SCRIPT).map_err(|error| error.to_string())?;
-    let output = Command::new("taskset")
-        .args(["-c", cores, "wrk", "-t1", "-c", CONNECTIONS])
+    let output = process::behind_redis(cores)
+        .args(["wrk", "-t1", "-c", CONNECTIONS])
         .args(["-d", &format!("{seconds}s"), "-s"])
         .arg(&script)
         .arg(format!("http://{address}/x"))

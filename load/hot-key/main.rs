@@ -71,7 +71,8 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let origin = process::free_address();
     let origin_at = origin.to_string();
-    let _origin = Program::start(Some(OTHERS), &process::example("origin"), &[&origin_at]);
+    let upstream = process::example("origin");
+    let _origin = Program::start_behind_redis(OTHERS, &upstream, &[&origin_at]);
     process::await_listener(origin);
     let redis = Server::start();
     redis.pin(OTHERS);
@@ -249,7 +250,8 @@ impl Subject {
     /// Requests, and requests a second.
     fn wrk(&self, script: &Path, seconds: f64) -> (f64, f64) {
         let mut command = Command::new("taskset");
-        command.args(["-c", &OTHERS.to_string(), "wrk", "-t1"]);
+        command.args(["-c", &OTHERS.to_string(), "chrt", "--idle", "0"]);
+        command.args(["wrk", "-t1"]);
         command.arg(format!("-c{CONNECTIONS}"));
         // Whole seconds are all that it knows.
         command.arg(format!("-d{}s", seconds.ceil()));
@@ -259,7 +261,7 @@ impl Subject {
             Traffic::Cold => command.arg("-s").arg(script),
         };
         command.arg(format!("http://{}/x", self.listen));
-        let output = command.output().expect("taskset and wrk");
+        let output = command.output().expect("taskset, chrt and wrk");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let bad = text.contains("Non-2xx");
         assert!(!bad || self.traffic == Traffic::Limited, "{text}");

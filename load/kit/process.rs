@@ -22,8 +22,19 @@ impl Program {
                 command
             }
         };
+        Self::by(command.args(arguments), program)
+    }
+
+    /// Starts one that gets its core only where Redis does not want it, which by rights is on a
+    /// machine of its own.
+    pub fn start_behind_redis(core: usize, program: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &core.to_string(), "chrt", "--idle", "0"]);
+        Self::by(command.arg(program).args(arguments), program)
+    }
+
+    fn by(command: &mut Command, program: &Path) -> Self {
         let child = command
-            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
