@@ -78,8 +78,9 @@ impl Logging {
 }
 
 /// Which lines are written. What Pingora says at `info` is of no use to an operator, and the lines
-/// that its proxy writes for each failed exchange would flood the log when clients abort or an
-/// upstream is down: the gateway says such things itself, once.
+/// that its proxy writes for each failed exchange, and for each client that ends before HTTP/2 has
+/// begun, would flood the log when clients abort or an upstream is down: the gateway says such
+/// things itself, once.
 fn targets(level: Level) -> Targets {
     let level = match level {
         Level::Error => LevelFilter::ERROR,
@@ -98,4 +99,5 @@ fn targets(level: Level) -> Targets {
             targets.with_target(dependency, level.min(LevelFilter::WARN))
         })
         .with_target("pingora_proxy", LevelFilter::OFF)
+        .with_target("pingora_core::apps", LevelFilter::OFF)
 }

@@ -318,6 +318,24 @@ fn a_client_that_shakes_hands_and_brings_no_request_is_let_go() {
 }
 
 #[test]
+fn a_client_that_agrees_on_http_2_and_speaks_none_leaves_no_line_in_the_log() {
+    let upstream = Upstream::start();
+    let authority = Authority::new();
+    let files = authority.issue("a", &["api.example.com"]);
+    let gateway = Gateway::start(&config(&upstream, &files, ""));
+    let client = authority.client().protocol("h2");
+    for _ in 0..5 {
+        let connected = client.connect(gateway.address(), "api.example.com");
+        let mut client = connected.unwrap();
+        client
+            .send(b"GET / HTTP/1.1\r\nHost: api.example.com\r\n\r\n")
+            .unwrap();
+        client.read_to_the_end().unwrap();
+    }
+    assert!(!gateway.log().contains("ERROR"), "{}", gateway.log());
+}
+
+#[test]
 fn plain_http_at_a_tls_listener_is_no_request() {
     let upstream = Upstream::start();
     let authority = Authority::new();
