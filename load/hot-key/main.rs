@@ -20,7 +20,6 @@ use kit::{Report, argument, flag, machine, median};
 use plot::{Axes, Bars, number};
 use server::Server;
 
-const CONNECTIONS: usize = 64;
 /// The proxy has a core of its own; clients, upstream and Redis share the other.
 const PROXY: usize = 0;
 const OTHERS: usize = 1;
@@ -66,7 +65,8 @@ fn main() {
     assert!(machine::cores() >= 2, "this wants two cores");
     process::build(&["passthrough", "origin"]);
     let command = "cargo run --release --example hot-key";
-    let mut report = Report::new("hot-key", command, quick);
+    let connections = argument("--connections", 64.0) as usize;
+    let mut report = Report::new("hot-key", command, quick || connections != 64);
 
     let folder = tempfile::tempdir().unwrap();
     let origin = process::free_address();
@@ -116,7 +116,7 @@ fn main() {
     let mut all: Vec<Vec<Round>> = subjects.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
         for (subject, rounds) in subjects.iter().zip(&mut all) {
-            let one = subject.measure(&script, seconds);
+            let one = subject.measure(&script, connections, seconds);
             eprintln!(
                 "round {round}: {}: {:.2} µs, {:.0}/s",
                 subject.name, one.micros, one.rate
@@ -133,7 +133,7 @@ fn main() {
         pairs.map(|(one, bare)| one.micros / bare.micros).collect()
     };
     report.line(&format!(
-        "{rounds} rounds of {seconds} s for each; wrk with {CONNECTIONS} connections; medians, and what single \
+        "{rounds} rounds of {seconds} s for each; wrk with {connections} connections; medians, and what single \
          rounds lay between. Against bare: the median of the rounds' own ratios.\n"
     ));
     let mut rows = Vec::new();
@@ -218,11 +218,11 @@ impl Gateway {
 }
 
 impl Subject {
-    fn measure(&self, script: &Path, seconds: f64) -> Round {
-        self.wrk(script, 1.0);
+    fn measure(&self, script: &Path, connections: usize, seconds: f64) -> Round {
+        self.wrk(script, connections, 1.0);
         let before = self.counted();
         let cpu = machine::cpu_of(self.pid);
-        let (requests, rate) = self.wrk(script, seconds);
+        let (requests, rate) = self.wrk(script, connections, seconds);
         let cpu = machine::cpu_of(self.pid).saturating_sub(cpu);
         let after = self.counted();
         Round {
@@ -248,11 +248,11 @@ impl Subject {
     }
 
     /// Requests, and requests a second.
-    fn wrk(&self, script: &Path, seconds: f64) -> (f64, f64) {
+    fn wrk(&self, script: &Path, connections: usize, seconds: f64) -> (f64, f64) {
         let mut command = Command::new("taskset");
         command.args(["-c", &OTHERS.to_string(), "chrt", "--idle", "0"]);
         command.args(["wrk", "-t1"]);
-        command.arg(format!("-c{CONNECTIONS}"));
+        command.arg(format!("-c{connections}"));
         // Whole seconds are all that it knows.
         command.arg(format!("-d{}s", seconds.ceil()));
         match self.traffic {

@@ -54,6 +54,9 @@ functions() { # INCLUSIVE: what each function took, with what it called or witho
 own() { # NAME FUNCTION: what one of ours took with all that it called
     awk -v of="$2" 'index($0, of) && $1 > most { most = $1 } END { print most + 0 }' "$out/$1.inclusive"
 }
+beyond_bare() { # NAME PATTERN: what functions of such names took beyond what they take in the bare pass-through
+    awk -v of="$2" '$0 ~ of { sum += FILENAME ~ /bare/ ? -$1 : $1 } END { print sum + 0 }' "$out/$1.functions" "$out/bare.functions"
+}
 rows=()
 measure() { # NAME KEY TITLE COMMAND...: one subject, which listens on $listen
     local name=$1 key=$2 title=$3 pid tracer instructions calls
@@ -140,5 +143,6 @@ gateway limited limited "Aforo, a client over its limit" enforce "$store"
     echo "|---|--:|"
     echo "| five rate headers on the response, \`RateHeaders::write\` | $(own lease RateHeaders::write) |"
     echo "| three headers to the upstream, \`forward::prepare\` | $(own lease aforo::gateway::forward::prepare) |"
+    echo "| timeouts of silent clients and upstreams, and readings of the clock, beyond the bare pass-through | $(beyond_bare lease 'pingora_timeout|sync::notify|Timespec|clock_gettime') |"
     echo "| route, tenant, rule and decision, \`judge\` | $(own lease aforo::gateway::judge::judge) |"
 } >"${PROFILE_OUT:-load/hot-key/profile.md}"

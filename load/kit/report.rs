@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::machine;
 
-/// Text, tables and plots of one run. A short run (`--quick`) leaves what is committed alone and
-/// writes into `target/load`.
+/// Text, tables and plots of one run. One that is aside (`--quick`, or with another load) leaves what
+/// is committed alone and writes into `target/load`.
 pub struct Report {
     folder: PathBuf,
     text: String,
@@ -14,12 +14,12 @@ pub struct Report {
 
 impl Report {
     /// `name` is the test's folder in `load/`, `command` what was typed.
-    pub fn new(name: &str, command: &str, quick: bool) -> Self {
-        let parent = if quick { "target/load" } else { "load" };
+    pub fn new(name: &str, command: &str, aside: bool) -> Self {
+        let parent = if aside { "target/load" } else { "load" };
         let folder = [env!("CARGO_MANIFEST_DIR"), parent, name].iter().collect();
         fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-        let short = if quick {
-            " A short run: read nothing into its numbers."
+        let short = if aside {
+            " Not the run that is committed: shorter, or with another load."
         } else {
             ""
         };
