@@ -135,7 +135,7 @@ impl Entry {
         now: Timestamp,
     ) -> f64 {
         let whole = self.account.refilled(rule, now).max(level);
-        let levels = &mut self.busy(name).levels;
+        let levels = &mut self.busy(|| name.clone()).levels;
         if levels.len() != count as usize {
             let each = (whole / f64::from(count)).min(level);
             *levels = vec![each; count as usize].into();
@@ -172,7 +172,7 @@ impl Entry {
 
     /// Makes a lease for a key that has turned out to be asked for at this rate, in tokens a second.
     pub fn begin_lease(&mut self, name: Name, terms: &Terms<'_>, rate: f64, now: Timestamp) {
-        self.busy(&name).lease = Some(Lease::new(terms, rate, now));
+        self.busy(|| name).lease = Some(Lease::new(terms, rate, now));
     }
 
     /// Decides a request that no lease paid for, or finds the call that will. `name` names the key.
@@ -181,12 +181,12 @@ impl Entry {
             return Join::Denied(self.denial(terms, now));
         }
         let (waiter, answered) = Waiter::new(terms.cost);
-        if self.direct < self.calls_allowed() && !self.is_on_its_way(terms.cost, 1) {
+        if self.direct < self.calls_allowed() && !self.is_on_its_way(terms, 1, now) {
             let extra = self.ask_along(terms, now);
             let errand = self.errand(Purpose::Requests, vec![waiter], extra, terms, now);
             return Join::Call(errand, answered);
         }
-        self.busy(&name()).waiting.push_back(waiter);
+        self.busy(name).waiting.push_back(waiter);
         Join::Wait(answered)
     }
 
@@ -215,10 +215,10 @@ impl Entry {
         self.busy.as_ref()?.lease.as_ref()
     }
 
-    fn busy(&mut self, name: &Name) -> &mut Busy {
+    fn busy(&mut self, name: impl FnOnce() -> Name) -> &mut Busy {
         self.busy.get_or_insert_with(|| {
             Box::new(Busy {
-                name: name.clone(),
+                name: name(),
                 lease: None,
                 waiting: VecDeque::new(),
                 polled: false,
@@ -236,14 +236,19 @@ impl Entry {
     }
 
     /// Whether calls under way ask for enough for all who wait and so many more: then a call of their
-    /// own would come later, and bring nothing that is needed.
-    fn is_on_its_way(&self, cost: u32, more: u32) -> bool {
+    /// own would come later, and bring nothing that is needed. Not where it brings a whole batch: a
+    /// key that is spent faster than one refill after the other comes is not to wait for each.
+    fn is_on_its_way(&self, terms: &Terms<'_>, more: u32, now: Timestamp) -> bool {
         let Some(busy) = &self.busy else {
             return false;
         };
-        let asked = busy.lease.as_ref().map_or(0, Lease::asked);
+        let Some(lease) = busy.lease.as_ref() else {
+            return false;
+        };
         let waiting = u32::try_from(busy.waiting.len()).unwrap_or(u32::MAX);
-        asked > 0 && asked >= waiting.saturating_add(more).saturating_mul(cost)
+        let needed = waiting.saturating_add(more).saturating_mul(terms.cost);
+        let asked = lease.asked();
+        asked > 0 && asked >= needed && !lease.is_outrun(terms, now)
     }
 
     /// Takes a call out of those under way.

@@ -187,12 +187,26 @@ impl Lease {
         if f64::from(self.held) > rate * LOW_WATER.as_secs_f64() || rate < THRESHOLD {
             return None;
         }
-        let most = terms.most_held();
-        if self.held > most / 2 || most < terms.cost.saturating_mul(2) {
+        if !self.has_room_for_more(terms) {
             return None;
         }
         let extra = self.wanted(terms, ASK_FOR, now);
         (extra > 0).then(|| self.begin_refill(extra))
+    }
+
+    /// Whether so many are spent that a call beside one that is under way brings as many tokens as may
+    /// be asked for at once.
+    pub fn is_outrun(&self, terms: &Terms<'_>, now: Timestamp) -> bool {
+        self.has_room_for_more(terms)
+            && self.wanted(terms, ASK_FOR, now) >= terms.whole(terms.most_held() / 2)
+    }
+
+    /// Whether, beside what is held and on its way, there is room for half of what may be: a call for
+    /// less would cost as much.
+    fn has_room_for_more(&self, terms: &Terms<'_>) -> bool {
+        let most = terms.most_held();
+        let taken = self.held.saturating_add(self.asked);
+        !self.saturated && most >= terms.cost.saturating_mul(2) && taken <= most / 2
     }
 
     /// What a poll asks for, unless one is under way; counted as under way.

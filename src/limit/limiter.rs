@@ -277,18 +277,16 @@ impl<S: BucketStore, C: Clock> Core<S, C> {
         let Question { id, rule, cost, .. } = question;
         let now = self.clock.now();
         let terms = self.terms(&rule, cost);
-        let demand = if terms.allows_leases() {
-            self.keys.demand(id, &terms, now)
-        } else {
-            0.0
-        };
-        let hot = demand >= hot::THRESHOLD;
         let mut begun = None;
         let join = self.keys.with_new(id, now, |entry| {
-            if hot && !entry.has_lease() {
-                let name = Name::of(key);
-                begun = Some(name.clone());
-                entry.begin_lease(name, &terms, demand, now);
+            // A lease knows its own demand, and measures it better.
+            if terms.allows_leases() && !entry.has_lease() {
+                let demand = self.keys.demand(id, &terms, now);
+                if demand >= hot::THRESHOLD {
+                    let name = Name::of(key);
+                    begun = Some(name.clone());
+                    entry.begin_lease(name, &terms, demand, now);
+                }
             }
             entry.join(&terms, || Name::of(key), now)
         });

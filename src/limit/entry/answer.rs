@@ -164,7 +164,7 @@ impl Entry {
 
     /// A call for the first of those who wait, if one may be made.
     fn next_errand(&mut self, terms: &Terms<'_>, now: Timestamp) -> Option<Errand> {
-        if self.direct >= self.calls_allowed() || self.is_on_its_way(terms.cost, 0) {
+        if self.direct >= self.calls_allowed() || self.is_on_its_way(terms, 0, now) {
             return None;
         }
         let waiters = first_of_one_cost(&mut self.busy.as_mut()?.waiting);

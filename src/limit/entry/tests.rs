@@ -234,8 +234,12 @@ fn a_rejection_dies_with_its_rule_and_holds_for_larger_costs_only() {
 
 /// A hot entry whose last call brought `held` tokens and left `level`.
 fn hot(rule: &Rule, held: u32, level: f64) -> Entry {
+    hot_at(rule, 1_000.0, held, level)
+}
+
+fn hot_at(rule: &Rule, rate: f64, held: u32, level: f64) -> Entry {
     let mut entry = Entry::new(at(0));
-    entry.begin_lease(name(), &terms(rule), 1_000.0, at(0));
+    entry.begin_lease(name(), &terms(rule), rate, at(0));
     let (errand, answered) = call(&mut entry, rule, 0);
     assert!(errand.ask.extra > 0 && errand.ask.divisor == 4);
     let after = answer(&mut entry, errand, grant(1 + held, level, 0), rule, 0);
@@ -269,9 +273,10 @@ fn a_hot_key_spends_what_came_along_and_refills_before_it_is_empty() {
 #[test]
 fn who_is_covered_by_a_refill_waits_for_it_and_is_served_first() {
     let rule = rule(40_000, 20_000.0);
-    let mut entry = hot(&rule, 1, 30_000.0);
+    let mut entry = hot_at(&rule, 900.0, 1, 30_000.0);
     let refill = entry.spend(&terms(&rule), at(0)).unwrap().refill.unwrap();
     let asked = refill.ask.extra;
+    assert!(asked < 50, "{asked}");
     let waiting: Vec<_> = (0..3).map(|_| wait(&mut entry, &rule, 0)).collect();
     assert_eq!(entry.direct, 0);
     // Those whom it does not cover ask for themselves.
@@ -286,6 +291,29 @@ fn who_is_covered_by_a_refill_waits_for_it_and_is_served_first() {
             .into_iter()
             .all(|answered| granted(answered) == Some(1))
     );
+}
+
+#[test]
+fn a_key_that_outruns_its_refill_is_brought_a_second_batch_and_no_third() {
+    let rule = rule(40_000, 20_000.0);
+    let mut entry = hot(&rule, 1, 30_000.0);
+    let refill = entry.spend(&terms(&rule), at(0)).unwrap().refill.unwrap();
+    let (second, answered) = call(&mut entry, &rule, 0);
+    assert_eq!((refill.ask.extra, second.ask.extra), (50, 50));
+    // All that may be held is on its way.
+    let waiting: Vec<_> = (0..20).map(|_| wait(&mut entry, &rule, 0)).collect();
+    let after = answer(&mut entry, refill, grant(50, 29_000.0, 0), &rule, 1);
+    assert_eq!((after.leased, after.give_back), (30, 0));
+    assert!(after.next.is_none());
+    assert!(
+        waiting
+            .into_iter()
+            .all(|answered| granted(answered) == Some(1))
+    );
+    // The next refill brings a batch too, so it waits until there is room for one.
+    assert!(entry.spend(&terms(&rule), at(1)).unwrap().refill.is_none());
+    let after = answer(&mut entry, second, grant(51, 28_000.0, 0), &rule, 2);
+    assert_eq!((after.leased, granted(answered)), (50, Some(1)));
 }
 
 #[test]
@@ -385,7 +413,7 @@ fn the_poller_of_a_key_without_a_lease_lets_it_be_forgotten() {
 #[test]
 fn a_failed_call_frees_all_who_wait() {
     let rule = rule(40_000, 20_000.0);
-    let mut entry = hot(&rule, 1, 30_000.0);
+    let mut entry = hot_at(&rule, 900.0, 1, 30_000.0);
     let refill = entry.spend(&terms(&rule), at(0)).unwrap().refill.unwrap();
     let _waiting: Vec<_> = (0..5).map(|_| wait(&mut entry, &rule, 0)).collect();
     assert_eq!(entry.failed(refill, true, at(1)).len(), 5);
