@@ -4,7 +4,6 @@
 //! How the file writes it is the business of `raw`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,11 +12,15 @@ use std::time::Duration;
 use http::header::HeaderName;
 use serde::Deserialize;
 
-use crate::store::redis::access::TlsFiles;
-
+mod limits;
 mod listener;
+mod shared;
 
+pub use limits::{Headers, Limits, Mode, OnStoreFailure, Rule, RuleLimits};
 pub use listener::{Certificate, ClientCertificates, Listener, Need, Tls, TlsVersion};
+pub use shared::{
+    Breaker, Cluster, Instances, Postgres, Redis, Region, RulesSource, Secret, Store,
+};
 
 /// A whole configuration. One of these serves a request from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -278,252 +281,4 @@ pub struct Route {
     pub upstream: String,
     /// Tokens that one request takes; at least 1, and never more than a rule for it can hold.
     pub cost: u32,
-}
-
-/// How much each tenant may ask for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
-    /// What holds where no rule fits.
-    pub default_rule: RuleLimits,
-    /// The rules of the file, in its order; no two for the same tenant and route.
-    pub rules: Vec<Rule>,
-    /// Which families of response headers are sent.
-    pub headers: Headers,
-    /// Whether requests over the limit are rejected.
-    pub mode: Mode,
-    /// The largest number of tokens that a gateway asks for at once. 0: no leases.
-    pub prefetch_batch: u32,
-    /// The bound on the buckets of this process, at least 1: each takes about 200 bytes. Needs a new process.
-    pub max_local_buckets: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            default_rule: RuleLimits::default(),
-            rules: Vec::new(),
-            headers: Headers::default(),
-            mode: Mode::default(),
-            prefetch_batch: 50,
-            max_local_buckets: 1_000_000,
-        }
-    }
-}
-
-/// A bucket's size and its rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RuleLimits {
-    /// Tokens that the bucket holds when it is full, 1 to 2147483647 (PostgreSQL's `int`).
-    pub capacity: u32,
-    /// Tokens that flow in each second, 1e-9 to 1e9; may be a fraction.
-    pub refill_per_second: f64,
-}
-
-impl Default for RuleLimits {
-    fn default() -> Self {
-        Self {
-            capacity: 20,
-            refill_per_second: 10.0,
-        }
-    }
-}
-
-/// The limits of one tenant on one route.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// 1 to 64 visible ASCII characters, or `*` for every tenant.
-    pub tenant: String,
-    /// The id of a route that exists, or `*` for every route, each with its own bucket. Not `*` where the tenant
-    /// is `*` too: that is the default rule.
-    pub route: String,
-    /// The bucket.
-    pub limits: RuleLimits,
-    /// Whether it only decides and counts, and never rejects.
-    pub shadow: bool,
-    /// Into how many sub-buckets a hot bucket is split, at least 1.
-    pub shards: u32,
-    /// What happens while the store is away.
-    pub on_store_failure: OnStoreFailure,
-    /// How many requests may be in flight at once. None: any number.
-    pub concurrency: Option<u32>,
-}
-
-/// What happens to requests while the store is away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnStoreFailure {
-    /// Each gateway decides on its share of the limit. The default.
-    #[default]
-    Local,
-    /// Everything passes.
-    Open,
-    /// Nothing passes.
-    Closed,
-}
-
-/// Which families of response headers are sent; both by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Headers {
-    /// `X-RateLimit-Limit` and `X-RateLimit-Reset` (`X-RateLimit-Remaining` is always sent).
-    pub x_ratelimit: bool,
-    /// `RateLimit` and `RateLimit-Policy` of the IETF draft.
-    pub draft: bool,
-}
-
-impl Default for Headers {
-    fn default() -> Self {
-        Self {
-            x_ratelimit: true,
-            draft: true,
-        }
-    }
-}
-
-/// Whether limits are in force: the operator's emergency switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Everything is forwarded, nothing is decided.
-    Off,
-    /// Decide and count, never reject.
-    Shadow,
-    /// Reject what is over the limit. The default.
-    #[default]
-    Enforce,
-}
-
-impl Mode {
-    /// The mode as the file writes it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Shadow => "shadow",
-            Self::Enforce => "enforce",
-        }
-    }
-}
-
-/// A store outside this process. Needs a new process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Store {
-    /// The only kind there is.
-    pub redis: Redis,
-}
-
-/// How Redis is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redis {
-    /// The URL, which may hold a password. It is one that [`Place::parse`](crate::store::redis::url::Place::parse)
-    /// reads.
-    pub url: Secret,
-    /// Where that leads, for people: without credentials.
-    pub address: String,
-    /// Certificates for a URL with TLS.
-    pub tls: TlsFiles,
-    /// The budget for everything that a request may wait for, 1 ms to 60 s.
-    pub timeout: Duration,
-    /// Calls at once per node, at least 1: at the bound a request is decided locally.
-    pub in_flight: usize,
-    /// When calls are given up for a while.
-    pub breaker: Breaker,
-}
-
-/// When calls to a store are given up for a while.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breaker {
-    /// Hard errors in a row that open it.
-    pub failures: u32,
-    /// The time between two probes while it is open.
-    pub probe: Duration,
-}
-
-impl Default for Breaker {
-    fn default() -> Self {
-        Self {
-            failures: 5,
-            probe: Duration::from_millis(100),
-        }
-    }
-}
-
-/// Where rules come from beside the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RulesSource {
-    /// The only kind there is.
-    pub postgres: Postgres,
-}
-
-/// How the rule table is read. Needs a new process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Postgres {
-    /// The URL, which may hold a password. It is one that `sqlx` reads.
-    pub url: Secret,
-    /// Where that is and as whom, for people: without the password.
-    pub address: String,
-    /// The time between two polls, which find what a lost notification did not tell; more than zero.
-    pub refresh: Duration,
-    /// Where the last good rules are kept for a start without the database. None: nowhere.
-    pub snapshot: Option<PathBuf>,
-}
-
-/// The gateways that share a store. Needs a new process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cluster {
-    /// How many they are.
-    pub instances: Instances,
-}
-
-/// How many gateways share a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instances {
-    /// This many, at least 1.
-    Fixed(u32),
-    /// They are counted through Redis.
-    Auto {
-        /// What the count never falls below, at least 1.
-        at_least: u32,
-    },
-}
-
-/// One of several regions that share limits. Needs a new process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Region {
-    /// Its name.
-    pub name: String,
-    /// Its base share of every limit, from 0.05 to 1.
-    pub share: f64,
-    /// The time between two computations of the shares, 200 ms to an hour.
-    pub rebalance: Duration,
-}
-
-/// A text that is never printed: `Debug` and `Display` show `***`.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a text.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for the one place that needs it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
 }
