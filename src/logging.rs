@@ -79,8 +79,8 @@ impl Logging {
 
 /// Which lines are written. What Pingora says at `info` is of no use to an operator, and the lines
 /// that its proxy writes for each failed exchange, and for each client that ends before HTTP/2 has
-/// begun, would flood the log when clients abort or an upstream is down: the gateway says such
-/// things itself, once.
+/// begun, would flood the log when clients abort or an upstream is down: what an operator needs of
+/// it, the gateway says itself, and once.
 fn targets(level: Level) -> Targets {
     let level = match level {
         Level::Error => LevelFilter::ERROR,

@@ -119,7 +119,7 @@ fn on(cores: &str) -> Command {
 }
 
 /// The same for one that gets a core only where Redis does not want it. By rights Redis is on a
-/// machine of its own: here its answers would else wait for the client's turn to end.
+/// machine of its own.
 pub fn behind_redis(cores: &str) -> Command {
     let mut command = on(cores);
     command.args(["chrt", "--idle", "0"]);

@@ -13,7 +13,6 @@ mod server;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
 use kit::process::{self, Program};
 use kit::{Report, argument, flag, machine, median};
@@ -249,8 +248,7 @@ impl Subject {
 
     /// Requests, and requests a second.
     fn wrk(&self, script: &Path, connections: usize, seconds: f64) -> (f64, f64) {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &OTHERS.to_string(), "chrt", "--idle", "0"]);
+        let mut command = process::behind_redis(OTHERS);
         command.args(["wrk", "-t1"]);
         command.arg(format!("-c{connections}"));
         // Whole seconds are all that it knows.

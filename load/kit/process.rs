@@ -25,12 +25,9 @@ impl Program {
         Self::by(command.args(arguments), program)
     }
 
-    /// Starts one that gets its core only where Redis does not want it, which by rights is on a
-    /// machine of its own.
+    /// Starts one that gets its core only where Redis does not want it.
     pub fn start_behind_redis(core: usize, program: &Path, arguments: &[&str]) -> Self {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &core.to_string(), "chrt", "--idle", "0"]);
-        Self::by(command.arg(program).args(arguments), program)
+        Self::by(behind_redis(core).arg(program).args(arguments), program)
     }
 
     fn by(command: &mut Command, program: &Path) -> Self {
@@ -63,6 +60,14 @@ impl Drop for Program {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A command, to be followed by what it runs: on one core, and there only where Redis does not want
+/// it, which by rights is on a machine of its own.
+pub fn behind_redis(core: usize) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string(), "chrt", "--idle", "0"]);
+    command
 }
 
 /// The folder of binaries that this load test was built into, and the name of its profile.

@@ -236,13 +236,10 @@ impl Entry {
     }
 
     /// Whether calls under way ask for enough for all who wait and so many more: then a call of their
-    /// own would come later, and bring nothing that is needed. Not where it brings a whole batch: a
+    /// own would come later, and bring nothing that is needed. Not where it is worth as much as they are: a
     /// key that is spent faster than one refill after the other comes is not to wait for each.
     fn is_on_its_way(&self, terms: &Terms<'_>, more: u32, now: Timestamp) -> bool {
-        let Some(busy) = &self.busy else {
-            return false;
-        };
-        let Some(lease) = busy.lease.as_ref() else {
+        let Some((busy, lease)) = self.busy.as_ref().zip(self.lease()) else {
             return false;
         };
         let waiting = u32::try_from(busy.waiting.len()).unwrap_or(u32::MAX);

@@ -194,8 +194,8 @@ impl Lease {
         (extra > 0).then(|| self.begin_refill(extra))
     }
 
-    /// Whether so many are spent that a call beside one that is under way brings as many tokens as may
-    /// be asked for at once.
+    /// Whether so many are spent that a call beside one that is under way is worth as much: it brings
+    /// half of what may be held.
     pub fn is_outrun(&self, terms: &Terms<'_>, now: Timestamp) -> bool {
         self.has_room_for_more(terms)
             && self.wanted(terms, ASK_FOR, now) >= terms.whole(terms.most_held() / 2)

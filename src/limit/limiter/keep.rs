@@ -25,33 +25,16 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
         self.set_batch(0);
         let until = Instant::now() + within;
         let before = core.counters.leased.returned.get();
-        // What calls under way still bring goes back when it comes.
-        let last = async {
-            while core.taking.load(Ordering::Acquire) > 0 {
+        // Whatever the budget is, tokens that are held do not wait for it.
+        let patience = Instant::now() + core.settings.budget;
+        let all_back = async {
+            core.give_all_back().await;
+            // What calls under way bring goes back when it comes, unless they were answered as the
+            // batch was set to 0: so all is looked through once more.
+            while core.taking.load(Ordering::Acquire) > 0 && Instant::now() < patience {
                 sleep(RETURNED_POLL).await;
             }
-        };
-        let _ = timeout_at(until.min(Instant::now() + core.settings.budget), last).await;
-        let mut leases = Vec::new();
-        core.keys.for_each(|id, entry| {
-            leases.extend(
-                entry
-                    .clear()
-                    .map(|(name, rule, tokens)| (id, name, rule, tokens)),
-            );
-        });
-        let all_back = async {
-            for (sent, (id, name, rule, tokens)) in leases.into_iter().enumerate() {
-                let most = core.settings.in_flight.div_ceil(2).max(1);
-                if sent % most == most - 1 {
-                    sleep(RETURN_PAUSE).await;
-                }
-                while core.returning.load(Ordering::Acquire) >= most {
-                    sleep(RETURNED_POLL).await;
-                }
-                let question = core.question(&name.key(), id, &rule, 1);
-                core.give_back(name, question, tokens);
-            }
+            core.give_all_back().await;
             while core.returning.load(Ordering::Acquire) > 0 {
                 sleep(RETURNED_POLL).await;
             }
@@ -73,6 +56,29 @@ impl<S: BucketStore, C: Clock> Limiter<S, C> {
 }
 
 impl<S: BucketStore, C: Clock> Core<S, C> {
+    /// Sends back what all leases hold, no more at once than there may be calls.
+    async fn give_all_back(self: &Arc<Self>) {
+        let mut leases = Vec::new();
+        self.keys.for_each(|id, entry| {
+            leases.extend(
+                entry
+                    .clear()
+                    .map(|(name, rule, tokens)| (id, name, rule, tokens)),
+            );
+        });
+        let most = self.settings.in_flight.div_ceil(2).max(1);
+        for (sent, (id, name, rule, tokens)) in leases.into_iter().enumerate() {
+            if sent % most == most - 1 {
+                sleep(RETURN_PAUSE).await;
+            }
+            while self.returning.load(Ordering::Acquire) >= most {
+                sleep(RETURNED_POLL).await;
+            }
+            let question = self.question(&name.key(), id, &rule, 1);
+            self.give_back(name, question, tokens);
+        }
+    }
+
     /// Looks after a lease that has just begun.
     pub(super) fn begin_to_keep(self: &Arc<Self>, name: Name, question: Question) {
         tokio::spawn(Arc::clone(self).keep(name, question));
