@@ -50,7 +50,7 @@ struct Turn {
 
 fn main() {
     let quick = flag("--quick");
-    let rounds = argument("--rounds", if quick { 1.0 } else { 6.0 }) as usize;
+    let rounds = argument("--rounds", if quick { 1.0 } else { 12.0 }) as usize;
     let seconds = argument("--seconds", if quick { 2.0 } else { 5.0 });
     process::build(&["origin"]);
     let command = "cargo run --release --example cluster-http";

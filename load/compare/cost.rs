@@ -59,7 +59,7 @@ const fn subject(kind: Kind, case: Case, name: &'static str, short: &'static str
 }
 
 /// In the order of the table.
-pub const SUBJECTS: [Subject; 15] = [
+pub const SUBJECTS: [Subject; 16] = [
     subject(
         Kind::Bare,
         Case::Hot,
@@ -109,6 +109,12 @@ pub const SUBJECTS: [Subject; 15] = [
         Case::Hot,
         "Envoy, local rate limit",
         "Envoy, local",
+    ),
+    subject(
+        Kind::EnvoyHeaders,
+        Case::Hot,
+        "Envoy, local rate limit, with request ids and rate headers",
+        "",
     ),
     subject(
         Kind::HaProxyStick,

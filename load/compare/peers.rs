@@ -30,6 +30,8 @@ pub enum Kind {
     HaProxyStick,
     Envoy,
     EnvoyLocal,
+    /// With the headers that Aforo sends: request ids, the client's address, the limit's state.
+    EnvoyHeaders,
 }
 
 /// A token bucket for each key; HAProxy, which has none, makes a sliding window of it.
@@ -122,7 +124,7 @@ impl Programs {
             Kind::Nginx | Kind::NginxLimitReq => self.nginx.is_some(),
             Kind::NginxLua => self.nginx.is_some() && self.nginx_modules.is_some(),
             Kind::HaProxy | Kind::HaProxyStick => self.haproxy.is_some(),
-            Kind::Envoy | Kind::EnvoyLocal => self.envoy.is_some(),
+            Kind::Envoy | Kind::EnvoyLocal | Kind::EnvoyHeaders => self.envoy.is_some(),
         }
     }
 
@@ -199,6 +201,7 @@ impl Programs {
         let (address, admin) = (free_address(), free_address());
         let fill = Fill {
             setup,
+            kind,
             address,
             admin,
             folder: folder.path(),
@@ -243,7 +246,7 @@ impl Programs {
                 let program = self.haproxy.clone().ok_or_else(missing)?;
                 (program, vec!["-db".to_owned(), "-f".to_owned(), file])
             }
-            Kind::Envoy | Kind::EnvoyLocal => {
+            Kind::Envoy | Kind::EnvoyLocal | Kind::EnvoyHeaders => {
                 let template = match kind {
                     Kind::Envoy => include_str!("conf/envoy.yaml"),
                     _ => include_str!("conf/envoy-local.yaml"),
@@ -272,6 +275,7 @@ impl Programs {
 /// What stands for the `@name@`s of a template.
 struct Fill<'a> {
     setup: &'a Setup,
+    kind: Kind,
     address: SocketAddr,
     admin: SocketAddr,
     folder: &'a Path,
@@ -283,7 +287,11 @@ impl Fill<'_> {
         let setup = self.setup;
         let Limit { capacity, refill } = setup.limit;
         let window = u64::from(capacity) * 1000 / u64::from(refill);
+        let headers = self.kind == Kind::EnvoyHeaders;
+        let rate_headers = if headers { "DRAFT_VERSION_03" } else { "OFF" };
         let pairs = [
+            ("headers", headers.to_string()),
+            ("rate_headers", rate_headers.to_owned()),
             ("listen", self.address.to_string()),
             ("listen_host", self.address.ip().to_string()),
             ("listen_port", self.address.port().to_string()),

@@ -146,6 +146,12 @@ fn goals(page: &mut String, results: &Results) -> std::fmt::Result {
             "| requests/s against Envoy's local limit | at least 1.5 × | {requests:.2} × |"
         ));
     }
+    if let Some(envoy) = find(Kind::EnvoyHeaders, Case::Hot) {
+        let requests = ratio(envoy, &rate);
+        lines.push(format!(
+            "| the same, of an Envoy that sends such headers too | | {requests:.2} × |"
+        ));
+    }
     if let Some(bare) = find(Kind::Bare, Case::Hot) {
         let cpu = ratio(bare, &|sample| sample.cpu);
         lines.push(format!(

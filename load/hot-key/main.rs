@@ -46,6 +46,8 @@ enum Traffic {
 /// One round of one subject.
 struct Round {
     micros: f64,
+    /// Of these, what the proxy itself took and not the kernel for it.
+    user: f64,
     rate: f64,
     calls: f64,
     by_lease: f64,
@@ -143,6 +145,7 @@ fn main() {
             subject.name.to_owned(),
             format!("{:.2}", median(&micros)),
             format!("{:.2}–{:.2}", micros[0], micros[micros.len() - 1]),
+            format!("{:.2}", median(&of(number_of, |round| round.user))),
             format!("{:.3} ×", median(&against(number_of))),
             number(median(&of(number_of, |round| round.rate))),
             number(median(&calls)),
@@ -157,6 +160,7 @@ fn main() {
             "the proxy",
             "CPU per request, µs",
             "rounds",
+            "of it in user mode",
             "against bare",
             "requests/s",
             "Redis calls per request",
@@ -220,12 +224,15 @@ impl Subject {
     fn measure(&self, script: &Path, connections: usize, seconds: f64) -> Round {
         self.wrk(script, connections, 1.0);
         let before = self.counted();
-        let cpu = machine::cpu_of(self.pid);
+        let before_cpu = machine::user_and_kernel_of(self.pid);
         let (requests, rate) = self.wrk(script, connections, seconds);
-        let cpu = machine::cpu_of(self.pid).saturating_sub(cpu);
+        let (user, kernel) = machine::user_and_kernel_of(self.pid);
+        let user = user.saturating_sub(before_cpu.0).as_secs_f64();
+        let kernel = kernel.saturating_sub(before_cpu.1).as_secs_f64();
         let after = self.counted();
         Round {
-            micros: cpu.as_secs_f64() * 1e6 / requests,
+            micros: (user + kernel) * 1e6 / requests,
+            user: user * 1e6 / requests,
             rate,
             calls: (after.0 - before.0) / requests,
             by_lease: (after.1 - before.1) / requests,

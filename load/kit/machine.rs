@@ -23,14 +23,21 @@ pub fn processor() -> String {
 /// CPU time that a process has used, all its threads, its own and the kernel's for it. Counts in
 /// ticks, which are 10 ms on most machines.
 pub fn cpu_of(pid: u32) -> Duration {
+    let (user, kernel) = user_and_kernel_of(pid);
+    user + kernel
+}
+
+/// The same, its own and the kernel's apart.
+pub fn user_and_kernel_of(pid: u32) -> (Duration, Duration) {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name, in brackets, may hold anything.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = |n: usize| -> f64 {
+    let time = |n: usize| {
         let field = fields.split_whitespace().nth(n);
-        field.and_then(|text| text.parse().ok()).unwrap_or(0.0)
+        let ticks: f64 = field.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+        Duration::from_secs_f64(ticks / ticks_per_second())
     };
-    Duration::from_secs_f64((ticks(11) + ticks(12)) / ticks_per_second())
+    (time(11), time(12))
 }
 
 /// Resident memory of a process, in bytes.

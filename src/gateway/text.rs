@@ -37,18 +37,8 @@ impl Text {
     }
 
     /// Appends a number in decimal digits.
-    pub fn number(mut self, mut number: u64) -> Self {
-        let mut digits = [0; 20];
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.push(&digits[first..]);
+    pub fn number(mut self, number: u64) -> Self {
+        self.push(itoa::Buffer::new().format(number).as_bytes());
         self
     }
 
